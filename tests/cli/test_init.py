@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,12 @@ from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.market_file import file_settings, market_toml, read_market
+from datamarket_gym.payout.market_file import (
+    file_settings,
+    market_toml,
+    read_market,
+    settings_table,
+)
 from datamarket_gym.payout.settings import SETTINGS, PayOptions, settings_of
 
 WORDS = ["purr", "nap", "stove", "mouse", "whisker", "tail", "roof", "milk", "claw", "moon", "sofa"]
@@ -158,6 +164,10 @@ class TestMarketFile:
         known = {name for name, _ in file_settings().values()}
         assert set(SETTINGS) <= known
         assert {name for name, _ in settings_of(PayOptions)} - known == {"out", "reuse"}
+
+    def test_the_page_has_them_as_they_are(self):
+        page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+        assert page.endswith(f"{settings_table()}\n"), "run: python tools/settings_page.py"
 
     def test_what_is_written_is_read(self, tmp_path):
         values = {

@@ -3,6 +3,7 @@
 import csv
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -298,12 +299,15 @@ def test_help_names_the_new_settings():
         assert flag in shown
 
 
-def test_the_page_s_settings_can_be_read_and_its_bracket_is_right(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "payout.md").read_text(encoding="utf-8")
-    (settings,) = [
-        block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "payee = " in block
-    ]
-    (tmp_path / "payout.toml").write_text(settings)
-    found = payout_spec(tmp_path / "payout.toml", {"amount": "1"})
-    assert (found.learner, found.spot_checks) == ("coverage", Checks())
+def test_the_page_s_settings_can_be_read_and_its_bracket_is_right():
+    docs = Path(__file__).parents[2] / "docs"
+    (settings,) = re.findall(
+        r"```toml\n(.*?)```", (docs / "settings.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "market.toml"
+        file.write_text(settings, encoding="utf-8")
+        found = payout_spec(file, {"amount": "1"})
+    assert (found.learner, found.spot_checks) == (RECOMMENDED, Checks())
+    page = (docs / "payout.md").read_text(encoding="utf-8")
     assert f"3 checks at 0.8 is {deterrence_gap(found.spot_checks):.3f}, at y = 1" in words(page)
