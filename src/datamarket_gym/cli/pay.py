@@ -94,7 +94,7 @@ def _print_payments(paid: PaidRequest, dry_run: bool) -> None:
     for each in paid.market_warnings:
         say(f"Warning: {each.words.rstrip('.')}.", WARNING)
     columns = [*paid.columns, "units"]
-    heads = ["carried forward" if name == "balance" else name.replace("_", " ") for name in columns]
+    heads = ["carried\nforward" if name == "balance" else name.replace("_", "\n") for name in columns]
     table = make_table("payee", *heads, title=paid.title, right=heads, boxed=True)
     rows = paid.payments(FEW)
     print_rows(
