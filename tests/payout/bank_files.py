@@ -49,12 +49,12 @@ def read_message(path):
     return header, transfers
 
 
-def approve(ledger, run, payments, currency="EUR", period="June 2026", joined=()):
+def approve(ledger, run, payments, currency="EUR", period="June 2026", joined=(), kept=0):
     """Enter a run that pays these amounts, in minor units, and approve it."""
     lines = [[payee, amount, amount, 0] for payee, amount in payments.items()]
     content = {
         "manifest": "m", "places": {}, "checks": 0, "period": period, "lines": lines, "opening": {},
-        "submissions": run, "kept": 0, "overrides": [], "standing": [], "warnings": [], "joined": list(joined),
+        "submissions": run, "kept": kept, "overrides": [], "standing": [], "warnings": [], "joined": list(joined),
     }  # fmt: skip
     amount = sum(payments.values())
     with ledger.transaction() as transaction:
@@ -63,3 +63,5 @@ def approve(ledger, run, payments, currency="EUR", period="June 2026", joined=()
         transaction.add("approved", run=run, currency=currency, amount=amount, content={"manifest": "m"})
         for payee, amount in payments.items():
             transaction.add("payment", run=run, payee=payee, currency=currency, amount=amount)
+        if kept:
+            transaction.add("forfeited", run=run, currency=currency, amount=kept)

@@ -22,6 +22,8 @@ from datamarket_gym.cli.terminal import (
     say_more,
 )
 from datamarket_gym.display import counted
+from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import write_text
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.bank.export import ExportRequest, export_from
 from datamarket_gym.payout.ledger import transactions
@@ -36,6 +38,7 @@ from datamarket_gym.payout.ledger.account_statements import (
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
+from datamarket_gym.payout.ledger.journal import amount_of, journal_beancount, journal_csv
 from datamarket_gym.payout.ledger.runs import attach as attach_run
 from datamarket_gym.payout.ledger.runs import (
     ledger_at,
@@ -92,6 +95,7 @@ def show(
         for run in accounts.runs.values()
     )  # fmt: skip
     print_rows(table, ([visible(cell) for cell in row] for row in rows))
+    _print_totals(accounts)
     _print_payees(accounts)
     for batch in accounts.batches.values():
         if batch.state == "ordered":
@@ -102,7 +106,7 @@ def show(
     if arrived := len(accounts.received):
         say(f"{counted(arrived, 'batch', 'batches')} of units arrived (datamarket intake show).")
     if entries:
-        _print_entries(accounts.entries[-entries:])
+        _print_entries(accounts, accounts.entries[-entries:])
 
 
 def _show_run(run: Path) -> None:
@@ -114,19 +118,45 @@ def _show_run(run: Path) -> None:
         f"run {record.run[:16]}: {record.state}, {_amount(record.currency, record.amount)} to "
         f"{sum(x.paid > 0 for x in record.lines):,} of {len(record.lines):,} payees; ledger {store.where}"
     )
-    table = make_list("entry", "time (UTC)", "event", "by", "detail")
-    for column in table.columns[:3]:
+    table = make_list("entry", "time (UTC)", "event", "amount", "by", "detail", right=(3,))
+    for column in table.columns[:4]:
         column.no_wrap = True
     rows = (
-        (str(entry.number), format_time(entry), entry.kind, entry.by, describe_entry(entry))
+        (
+            str(entry.number),
+            format_time(entry),
+            entry.kind,
+            _entry_amount(entry, accounts),
+            entry.by,
+            describe_entry(entry),
+        )
         for entry in record.history
         if entry.kind not in ("payment", "carried_forward")
     )
     print_rows(table, ([visible(cell, 90) for cell in row] for row in rows))
 
 
+def _entry_amount(entry: LedgerEntry, accounts: Accounts) -> str:
+    currency, amount = amount_of(entry, accounts)
+    return _amount(currency, amount) if amount else ""
+
+
 def _amount(currency: str, minor: int) -> str:
     return f"{currency} {Currency(currency).shown(minor)}"
+
+
+def _print_totals(accounts: Accounts) -> None:
+    codes = accounts.currencies
+    table = make_table("", *codes, title="Totals", right=codes, whole=codes)
+    totals = [accounts.totals_in(code) for code in codes]
+    names = [name for name in (totals[0] if totals else ()) if any(total[name] for total in totals)]
+    print_rows(
+        table,
+        (
+            (name, *(Currency(c).shown(t[name]) for c, t in zip(codes, totals, strict=True)))
+            for name in names
+        ),
+    )
 
 
 def _print_payees(accounts: Accounts) -> None:
@@ -147,13 +177,34 @@ def _print_payees(accounts: Accounts) -> None:
         say(f"… {_SHOWN} of {len(accounts.holds):,} who are held")
 
 
-def _print_entries(entries: list[LedgerEntry]) -> None:
+def _print_entries(accounts: Accounts, entries: list[LedgerEntry]) -> None:
     say("Entries, times in UTC", "italic")
     for entry in entries:
-        amount = f", {_amount(entry.currency, entry.amount)}" if entry.currency and entry.amount else ""
-        say(f"{entry.number:>6}  {format_time(entry)}  {entry.kind}{amount}, by {visible(entry.by)}")
+        amount = _entry_amount(entry, accounts)
+        what = f"{entry.kind}, {amount}" if amount else entry.kind
+        say(f"{entry.number:>6}  {format_time(entry)}  {what}, by {visible(entry.by)}")
         if about := "; ".join(filter(None, (visible(entry.payee), visible(describe_entry(entry), 120)))):
             say(about, indent=8)
+
+
+@ledger.command("export")
+def export_journal(
+    where: terminal.Ledger,
+    csv: Annotated[
+        Path | None, Option(help="File to write as CSV: every entry, with its amount.")
+    ] = None,
+    beancount: Annotated[
+        Path | None, Option(help="File to write for beancount: every transaction in double entry.")
+    ] = None,
+) -> None:
+    """Write the ledger as a journal, for accountants. For a bank: datamarket export."""
+    if csv is None and beancount is None:
+        raise DataMarketError("say what is written: --csv FILE, --beancount FILE, or both")
+    accounts = ledger_at(where).accounts()
+    for path, write in ((csv, journal_csv), (beancount, journal_beancount)):
+        if path is not None:
+            write_text(path, write(accounts))
+            say(f"{path}: {counted(accounts.number, 'entry', 'entries')}", whole=True)
 
 
 @ledger.command("approve")
@@ -327,22 +378,16 @@ def attach(
 
 @terminal.with_options(ExportRequest)
 def export(
-    where: Annotated[
-        str,
-        Argument(
-            metavar="LEDGER",
-            help="The ledger (file or address), or the folder of a run, for the payees of that run alone.",
-        ),
-    ],
+    where: terminal.Ledger,
     options: ExportRequest,
     by: terminal.By = None,
 ) -> None:
     """Order what is owed, and write it as a file for the bank.
 
     All that approved runs owe is ordered as one batch, except to payees who are held and amounts below the least that
-    is sent. The file is checked against its schema before anything is ordered. The same command again writes the same
-    file, with the same message id, until the batch is confirmed (datamarket ledger paid, datamarket ledger sent) or
-    cancelled (datamarket ledger cancel).
+    is sent; with the folder of a run, what its payees are owed. The file is checked against its schema before anything
+    is ordered. The same command again writes the same file, with the same message id, until the batch is confirmed
+    (datamarket ledger paid, datamarket ledger sent) or cancelled (datamarket ledger cancel).
     """
     done = export_from(where, options, by)
     total, place = done.order, ledger_at(where).where if is_address(where) else where  # no password

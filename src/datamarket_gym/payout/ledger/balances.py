@@ -323,6 +323,26 @@ class Accounts(Shown):
             if code == currency and left
         }
 
+    def totals_in(self, currency: str) -> dict[str, int]:
+        """Sum in minor units what runs paid, what became of it, and what stands beside it, by name."""
+        paid, ordered, owed = (
+            sum(amount for (_, code), amount in place.items() if code == currency)
+            for place in (self.sent, self.outgoing, self.payable)
+        )
+        carried = self.balances(currency).values()
+        return {
+            "approved payments": self.totals["payment", currency],
+            "corrections": self.totals["correction", currency],
+            "carried credits that the market paid": self.totals["funded", currency],
+            "paid": paid,
+            "ordered at the bank": ordered,
+            "owed": owed,
+            "fees": self.totals["fee", currency],
+            "kept from forfeits": self.totals["forfeited", currency],
+            "carried forward, credits": sum(amount for amount in carried if amount > 0),
+            "carried forward, debts": sum(amount for amount in carried if amount < 0),
+        }
+
     def required(self, run: str) -> RunRecord:
         if run not in self.runs:
             raise LedgerError(f"the ledger holds no run {run[:16]}; pay first")
@@ -542,8 +562,10 @@ class Accounts(Shown):
         self.runs[entry.run] = after = before.after(entry)
         if entry.kind == "approved":
             self._due[entry.run] = {(kind, payee): amount for kind, payee, amount in payments_of(after)}
-        elif entry.kind == "forfeited" and entry.amount != after.kept:
-            raise LedgerError(f"the run keeps {after.kept}, not {entry.amount}")
+        elif entry.kind == "forfeited":
+            if (entry.amount, entry.currency) != (after.kept, after.currency):
+                raise LedgerError(f"the run keeps {after.kept}, not {entry.amount}")
+            self.totals["forfeited", entry.currency] += entry.amount
 
 
 def payments_of(run: RunRecord) -> Iterable[tuple[str, str, int]]:

@@ -19,7 +19,6 @@ import secrets
 import sqlite3
 import time
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -776,23 +775,24 @@ def _check_batches(ledger: Ledger, accounts: Accounts) -> Iterator[Check]:
 def _check_sums(accounts: Accounts) -> Iterator[Check]:
     """Per currency: what came in is owed, on its way, sent or charged; balances are what was carried and not ended."""
     for code in accounts.currencies:
-        total = Counter({kind: amount for (kind, c), amount in accounts.totals.items() if c == code})
-        owed, outgoing, sent, balance = (
-            sum(amount for (_, c), amount in place.items() if c == code)
-            for place in (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
+        total, text = accounts.totals_in(code), Currency(code).text
+        came = sum(
+            total[name]
+            for name in ("approved payments", "corrections", "carried credits that the market paid")
         )
-        came, fee = total["payment"] + total["correction"] + total["funded"], total["fee"]
+        went = sum(total[name] for name in ("paid", "ordered at the bank", "owed", "fees"))
         approved = [r for r in accounts.runs.values() if r.currency == code and r.state in APPROVED]
+        carried = total["carried forward, credits"] + total["carried forward, debts"]
         good = (
-            came == owed + outgoing + sent + fee
-            and sum(run.amount for run in approved) == total["payment"]
-            and balance == -total["funded"] - total["written_off"]
-            and total["carried_forward"] == 0
+            came == went
+            and sum(run.amount for run in approved) == total["approved payments"]
+            and sum(run.kept for run in approved) == total["kept from forfeits"]
+            and carried == -accounts.totals["funded", code] - accounts.totals["written_off", code]
+            and accounts.totals["carried_forward", code] == 0
         )
-        text = Currency(code).text
         yield Check(
-            f"sums in {code}", good, f"{text(came)} came in: {text(sent)} sent, {text(outgoing)} ordered, {text(owed)} "
-            f"owed, {text(fee)} fees",
+            f"sums in {code}", good, f"{text(came)} came in: {text(total['paid'])} sent, "
+            f"{text(total['ordered at the bank'])} ordered, {text(total['owed'])} owed, {text(total['fees'])} fees",
         )  # fmt: skip
 
 
