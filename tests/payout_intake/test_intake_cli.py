@@ -62,7 +62,7 @@ def test_a_submitter_and_an_operator(here):
     shown = intake(here, *mine, "--checkpoints", "checkpoints.txt")
     assert "entry 2 is as it was in the checkpoints" in shown
     show = intake(here, "intake", "show", "log.sqlite")
-    assert re.search(r"alice text 3 [0-9a-f]{8}", show)
+    assert re.search(r"alice text the clock 3 [0-9a-f]{8}", show)
     assert "there is no file" in intake(here, "intake", "check", "none.json", code=2)
 
 

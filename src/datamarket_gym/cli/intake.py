@@ -10,7 +10,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from datamarket_gym.cli import terminal
-from datamarket_gym.cli.terminal import make_table, print_checks, print_rows, say
+from datamarket_gym.cli.terminal import WARNING, make_table, print_checks, print_rows, say
 from datamarket_gym.data.readers.databases import as_files, is_query
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
@@ -23,12 +23,13 @@ from datamarket_gym.payout.intake import (
     check_itself,
     check_receipt_against_checkpoints,
     enter_batch,
+    enter_export,
     read_batch,
     read_receipt,
 )
 from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.runs import ledger_at
-from datamarket_gym.payout.ledger.store import has_ledger, open_ledger
+from datamarket_gym.payout.ledger.store import Ledger, has_ledger, open_ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.settings import Columns, Files, nested
@@ -39,19 +40,13 @@ intake = typer.Typer(
     no_args_is_help=True,
     help="The intake log: which units arrived, from whom and when, by your clock. See docs/intake.md.",
 )
-Log = Annotated[
-    str,
-    Argument(
-        metavar="LEDGER", help="The log (file or address): the market's ledger, or one of its own."
-    ),
-]
 PayeeColumn = Annotated[
     str, Option(help="Column of the batch with the payee, if there is one; --payee must agree with it.")
 ]
 
 
 @intake.command("init")
-def init(where: Log) -> None:
+def init(where: terminal.Ledger) -> None:
     """Create a log. A ledger that exists takes batches as it is."""
     existed = has_ledger(where)
     log = open_ledger(where, new=True)
@@ -66,11 +61,12 @@ def init(where: Log) -> None:
 @intake.command("add")
 @terminal.with_payout_settings(terminal.BATCH)
 def add(
-    where: Log,
     batch: Annotated[
-        str,
+        list[str],
         Argument(
-            help="Table of one submitter's units, in any format of `pay`, or a folder identity/label/image."
+            metavar="[LEDGER] BATCH",
+            help="Table of one submitter's units, in any format of `pay`, or a folder identity/label/image; before it "
+            "the log, ledger.sqlite in this folder if left out.",
         ),
     ],
     settings: dict[str, Any],
@@ -87,19 +83,54 @@ def add(
 
     A batch is not entered twice: a second time, the receipt is that of the first.
     """
-    log = ledger_at(where)
+    log, path = _log_and_table(batch, "batch.csv")
     before = log.accounts().number
-    units = _read(batch, payee_column, settings)
-    entry = enter_batch(log, units.owner(payee), units.digests, units.what, by)
+    units = _read(path, payee_column, settings)
+    _say_columns(units)
+    entry = enter_batch(log, units.owner(payee), units.records, units.what, by)
     table = _table("entry", "time (UTC)", "payee", "units", "sha256")
     cells = (str(entry.number), _moment(entry), visible(entry.payee), f"{entry.content['units']:,}")
     print_rows(table, [(*cells, entry.content["sha256"][:16])])
     if entry.number <= before:
         say("It was entered before, just as it is; nothing was entered now: the first time counts.")
-    path = Path("batch") if is_query(batch) else Path(batch)
-    beside = path.with_name(f"{path.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
+    file = Path("batch" if is_query(path) else path)
+    beside = file.with_name(f"{file.name.partition('#')[0]}.entry-{entry.number}.receipt.json")
     IntakeReceipt.from_entry(log, entry).write(receipt or beside)
     say(f"receipt: {receipt or beside}", whole=True)
+
+
+@intake.command("import")
+@terminal.with_payout_settings((*terminal.BATCH, "columns.time"))
+def import_(
+    table: Annotated[
+        list[str],
+        Argument(
+            metavar="[LEDGER] TABLE",
+            help="The export of your portal: units of all submitters, with a column of times (UTC where it names no "
+            "zone); before it the log, ledger.sqlite in this folder if left out.",
+        ),
+    ],
+    settings: dict[str, Any],
+    payee_column: PayeeColumn = "identity",
+    by: terminal.By = None,
+) -> None:
+    """Enter your own export of a portal with the times that it has, marked as such.
+
+    These are your word: a batch that is entered when it arrives (intake add) has the time of the log's clock instead.
+    Rows that were entered before change nothing; another time for the same unit is refused.
+    """
+    log, path = _log_and_table(table, "portal.csv")
+    export = _read(path, payee_column, settings, timed=True)
+    _say_columns(export)
+    source = "a query" if is_query(path) else Path(path).name
+    done = enter_export(log, export, source, by)
+    submitters = counted(len(done.entries), "submitter")
+    said = f"{counted(done.units, 'unit')} of {submitters} entered, as the operator's export"
+    if done.known:
+        said += f"; {done.known:,} were entered before, and nothing changes"
+    if done.received:
+        said += f"; {done.received:,} were received by the log's own clock before, whose times stand"
+    say(f"{said}.")
 
 
 @intake.command("check")
@@ -149,7 +180,7 @@ def check(
 
 @intake.command("receipt")
 def receipt_(
-    where: Log,
+    where: terminal.Ledger,
     entry: Annotated[int, Option(help="Number of the batch's entry (see: datamarket intake show).")],
     out: Annotated[Path, Option(help="File of the receipt.")],
 ) -> None:
@@ -163,17 +194,18 @@ def receipt_(
 
 
 @intake.command("show")
-def show(where: Log) -> None:
+def show(where: terminal.Ledger) -> None:
     """List the batches of the log: when they came, from whom, and how many units."""
     log = ledger_at(where)
     accounts = log.accounts()
     entries = accounts.received
     say(f"{log.where}: {counted(len(entries), 'batch', 'batches')}, tip hash {accounts.tip}", whole=True)
-    table = _table("entry", "time (UTC)", "payee", "batch", "units", "sha256")
+    table = _table("entry", "time (UTC)", "payee", "batch", "times of", "units", "sha256")
     print_rows(
         table,
         (
             (str(entry.number), _moment(entry), visible(entry.payee), str(entry.content.get("what")),
+             visible(f"operator's export {entry.content['source']}") if "source" in entry.content else "the clock",
              f"{entry.content['units']:,}", entry.content["sha256"][:8])
             for entry in entries
         ),
@@ -184,12 +216,34 @@ def _table(*heads: str) -> Table:
     return make_table(*heads, right=("units",), whole=("entry", "time (UTC)", "units", "sha256"))
 
 
-def _read(batch: str, payee_column: str, settings: dict[str, Any]) -> UnitBatch:
+def _log_and_table(places: list[str], example: str) -> tuple[Ledger, str]:
+    """Return the log and the table of a command, which may name the table alone."""
+    if len(places) > 2:
+        raise DataMarketError(f"give one log and one table, such as: ledger.sqlite {example}")
+    return ledger_at(places[0] if len(places) == 2 else terminal.default_ledger()), places[-1]
+
+
+def _say_columns(units: UnitBatch) -> None:
+    """Say which columns were taken as what, and which one may have been forgotten."""
+    none = f"none (columns: {', '.join(map(visible, units.left)) or 'no others'})"
+    label = visible(units.taken["label"]) if "label" in units.taken else none
+    say(f"{units.what}: {visible(units.taken.get(units.what, 'a file'))}; labels: {label}", whole=True)
+    if units.like_label:
+        names = " or ".join(f"--label {visible(name)}" for name in units.like_label)
+        say(
+            f"Warning: no labels are taken, and a column looks like one: {names}. Without them the log does not show "
+            "which label a unit had.",
+            WARNING,
+        )
+
+
+def _read(batch: str, payee_column: str, settings: dict[str, Any], *, timed: bool = False) -> UnitBatch:
     """Read a batch; files of a folder that are no units are named."""
     sections = nested(settings)
     columns = Columns(identity=payee_column, **sections.get("columns", {}))
     with as_files({"submissions": batch}) as tables:
-        units = read_batch(tables["submissions"], columns, Files(**sections.get("files", {})))
+        files = Files(**sections.get("files", {}))
+        units = read_batch(tables["submissions"], columns, files, timed=timed)
     if units.skipped:
         names = listed((f"{visible(name)} ({why})" for name, why in units.skipped), _FEW, "; ")
         say(f"Not read, and not entered: {names}", whole=True)

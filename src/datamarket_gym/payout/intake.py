@@ -5,9 +5,13 @@ The digest of a unit says what was handed in, and nothing of who did or under wh
     digest = sha256(tag + length of the label, 8 bytes + label + payload)
 
 The tag says what the payload is. A text is its UTF-8, an image the bytes of its file, features are float32, little
-endian, with 0 for -0. The label is text, empty where there is none. Entries of the ledger hold who, when and a hash
+endian, with 0 for -0. The label is text, empty where there is none. A unit with a label has a second digest as if it
+had none, by which it is known where the log or the run has no labels. Entries of the ledger hold who, when and a hash
 over the digests of a batch; the digests lie beside them and are compared with that hash when they are read. The
 same batch entered again gives the entry of the first time.
+
+The operator's own export of a portal is entered with the times that it has, one entry for each submitter, marked by
+``source``: these are the operator's word, where the time of a batch is the clock's.
 
 A receipt is what the submitter keeps: the entry as it was entered, the hash of the entry before and its own. A log that
 was cut short or written anew holds no entry with this hash. A run goes by the log up to the last batch that was there
@@ -18,13 +22,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +53,9 @@ from datamarket_gym.payout.ledger.entries import (
     require_batch_entry,
 )
 from datamarket_gym.payout.ledger.store import (
+    DIGEST_LENGTH,
     Ledger,
+    LoggedUnit,
     Tip,
     batch_hash,
     has_ledger,
@@ -60,7 +68,7 @@ from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import require_writable, visible
 from datamarket_gym.payout.settings import Columns, Files
 
-__all__ = ["enter_batch", "read_arrivals", "unit_digests"]
+__all__ = ["enter_batch", "enter_export", "read_arrivals", "unit_digests"]
 
 FORMAT = 1
 _ROWS = 4096
@@ -135,14 +143,26 @@ def _numbers(features: Features | LowPrecisionRows) -> Iterable[bytes]:
 
 @dataclass(frozen=True)
 class UnitBatch:
-    """The digests of units, row by row; whose they are, where the batch says so."""
+    """The digests of units, row by row; whose they are, and when they came, where the table says so."""
 
     where: str
     what: ContentKind
     ids: list[str]
     identity: list[str] | None
     digests: list[bytes]
-    skipped: Skipped  # files of a folder that were not read
+    skipped: Skipped = field(default_factory=list)  # files of a folder that were not read
+    unlabelled: list[bytes] | None = None  # the digests without labels, where there are labels
+    time: Values | None = None  # seconds since 1970
+    taken: dict[str, str] = field(default_factory=dict)  # columns by what they were taken as
+    left: list[str] = field(default_factory=list)  # columns that were not taken
+    like_label: list[str] = field(default_factory=list)  # of these, such as look like labels
+
+    @property
+    def records(self) -> list[bytes]:
+        """What a log keeps of each unit: its digest, and that without its label."""
+        if self.unlabelled is None:
+            return self.digests
+        return [one + other for one, other in zip(self.digests, self.unlabelled, strict=True)]
 
     def owner(self, named: str | None) -> str:
         """Return whose batch it is: of the submitter, whom the batch may name and must not contradict."""
@@ -173,44 +193,93 @@ class UnitBatch:
         return self.ids.index(unit)
 
 
-def read_batch(path: Path, columns: Columns, files: Files) -> UnitBatch:
+def read_batch(path: Path, columns: Columns, files: Files, *, timed: bool = False) -> UnitBatch:
     """Read a batch: a table in any format that ``pay`` reads, or a folder identity/label/image. No encoder is asked."""
     if path.is_dir():
         tree = image_tree(path, identities=True)
-        digests = unit_digests("image", tree.label, image_bytes(path, tree.names))
-        return UnitBatch(repr(str(path)), "image", tree.names, tree.identity, digests, tree.skipped)
+        images = image_bytes(path, tree.names)
+        digests = unit_digests("image", tree.label, images)
+        plain = unit_digests("image", unlabelled(len(images)), images)
+        return UnitBatch(
+            repr(str(path)), "image", tree.names, tree.identity, digests, tree.skipped, plain,
+            taken={"label": "the folder", "image": "the files"},
+        )  # fmt: skip
     what, table = content_kind(columns), Table.open(path)
-    label_column = table.label_column(columns.label)
-    labels = [] if label_column is None else [label_column]
-    content = [table.require(what, str(getattr(columns, what)))] if what != "features" else []
-    id_ = columns.id or ("id" if "id" in table.names else None)
-    ids = [] if id_ is None else [table.require("id", id_)]
-    owners = [columns.identity] if columns.identity in table.names else []
+    taken = {"label": table.label_column(columns.label)}
+    taken["id"] = columns.id or ("id" if "id" in table.names else None)
+    taken["identity"] = columns.identity if timed or columns.identity in table.names else None
+    taken["time"] = (columns.time or "time") if timed else None
+    if what != "features":
+        taken[what] = getattr(columns, what)
+    names = {role: table.require(role, name) for role, name in taken.items() if name}
     matrices = {}
     if what == "features" and files.features is None:
         matrices["features"] = table.require_matrix("features", columns.features or "features")
-    text = [*ids, *owners, *content]
-    other = [*labels, *table.counting(text, labels, matrices)]
+    left = [name for name in table.names if name not in {*names.values(), *matrices.get("features", ())}]
+    searched = [name for name in left if "label" not in names and not table.matrix_columns(name)[1:]]
+    text = [names[role] for role in ("id", "identity", what) if role in names]
+    other = [names[role] for role in ("label", "time") if role in names]
+    other += table.counting(text, other, matrices)
     single, dense = table.read(text, other, matrices, low_precision=True)
     count = rows_read(single, dense)
-    label = unlabelled(count)
-    if labels and not single[labels[0]].is_blank(columns.label):
-        label = single[labels[0]].values()
+    label = None
+    if "label" in names and not single[names["label"]].is_blank(columns.label):
+        label = single[names["label"]].values()
     payload: Features | list[str] | list[bytes]
     if what == "text":
-        payload = single[content[0]].strings()
+        payload = single[names["text"]].strings()
     elif what == "image":
         if files.images is None:
             raise SubmissionError(f"{table.where}: name the folder of the images, too (--images)")
-        payload = image_bytes(Path(files.images), single[content[0]].named())
+        payload = image_bytes(Path(files.images), single[names["image"]].named())
     elif matrices:
         payload = dense["features"]
+        names["features"] = columns.features or "features"
     else:
         file, member = file_and_member(str(files.features))
         payload = ArrayFile.open(file).matrix(member, count, low_precision=True)
-    names = single[ids[0]].named() if ids else [f"row {i}" for i in range(count)]
-    identity = single[owners[0]].named() if owners else None
-    return UnitBatch(table.where, what, names, identity, unit_digests(what, label, payload), [])
+    plain = unit_digests(what, unlabelled(count), payload)
+    return UnitBatch(
+        table.where,
+        what,
+        single[names["id"]].named() if "id" in names else [f"row {i}" for i in range(count)],
+        single[names["identity"]].named() if "identity" in names else None,
+        plain if label is None else unit_digests(what, label, payload),
+        unlabelled=None if label is None else plain,
+        time=_as_seconds(single[names["time"]].times()) if timed else None,
+        taken=names,
+        left=left,
+        like_label=[name for name in searched if _looks_like_label(table, name, count)],
+    )
+
+
+_LABELS = ("label", "class", "category", "section", "topic", "tag", "target", "genre", "rubric")
+_MOST_LABELS = 30
+
+
+def _as_seconds(times: NDArray[Any]) -> Values:
+    if times.dtype.kind != "M":
+        return times.astype(np.float64)
+    return times.astype("datetime64[us]").astype(np.int64) / 1e6
+
+
+def _looks_like_label(table: Table, name: str, count: int) -> bool:
+    """Tell if a column is called like one of labels, or holds few words again and again."""
+    if name.casefold().rstrip("s") in _LABELS:
+        return True
+    try:
+        single, _ = table.read([name])
+        values = {value for value in single[name].optional() if value is not None}
+    except SubmissionError:  # a column that cannot be read as text
+        return False
+    return 2 <= len(values) <= min(_MOST_LABELS, count // 4) and not any(map(_is_number, values))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) is not None
+    except ValueError:
+        return False
 
 
 def enter_batch(
@@ -225,7 +294,7 @@ def enter_batch(
     identity : str
         Who hands the batch in.
     digests : sequence of bytes
-        The digest of each unit (`unit_digests`), in the order of the batch.
+        The digest of each unit (`unit_digests`), in the order of the batch; each may be followed by that without label.
     what : {"text", "image", "features"}
         What the digests are of.
     by : str, optional
@@ -241,7 +310,7 @@ def enter_batch(
     LedgerError
         If the clock is behind the last entry, or the batch is empty.
     """
-    content = {"sha256": batch_hash(digests), "units": len(digests), "what": what}
+    content = _content(digests, what)
     with ledger.transaction() as transaction:
         for before in transaction.accounts.received:
             if (before.payee, before.content) == (identity, content):
@@ -250,6 +319,115 @@ def enter_batch(
         entry = transaction.add(RECEIVED, payee=identity, content=content, by=by)
         transaction.digests[entry.number] = b"".join(digests)
     return entry
+
+
+def _content(records: Sequence[bytes], what: ContentKind, source: str = "") -> dict[str, Any]:
+    width = (len(records[0]) if records else 0) - (8 if source else 0)
+    content = {"sha256": batch_hash(records), "units": len(records), "what": what}
+    return (
+        content
+        | ({"labels": True} if width > DIGEST_LENGTH else {})
+        | ({"source": source} if source else {})
+    )
+
+
+@dataclass(frozen=True)
+class EnteredExport:
+    """What an import of the operator's export has entered, and what was there before."""
+
+    entries: list[LedgerEntry]
+    units: int  # entered now
+    known: int  # entered by an earlier import
+    received: int  # received by the clock of the log, whose times stand
+
+
+def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None = None) -> EnteredExport:
+    """Enter the operator's export of a portal with the times that it has, one entry for each submitter.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The log.
+    export : UnitBatch
+        The units, whose they are, and when they came.
+    source : str
+        What the export is called, which its entries say.
+    by : str, optional
+        Who enters it.
+
+    Returns
+    -------
+    EnteredExport
+        The entries. Rows that were entered before are not entered again.
+
+    Raises
+    ------
+    SubmissionError
+        If a time is in the future, or an earlier export has another time for the same unit.
+    """
+    if export.identity is None or export.time is None:
+        raise SubmissionError(f"{export.where} does not say whose units it holds, or when they came")
+    require_writable("identity", export.identity)
+    when = export.time.tolist()
+    late = [i for i, seconds in enumerate(when) if seconds > time.time()]
+    if late:
+        rows = listed((f"{visible(export.ids[i])!r} {_utc(when[i])}" for i in late), _FEW, "; ")
+        raise SubmissionError(
+            f"{counted(len(late), 'unit')} of {export.where} came in the future, by its column of times: {rows}. "
+            "Correct the times; without a zone they are UTC"
+        )
+    with ledger.transaction(by) as transaction:
+        clocked, dated = _times_before(ledger, transaction.accounts.received, set(export.identity))
+        keys = list(zip(export.identity, export.digests, strict=True))
+        wrong = [i for i, key in enumerate(keys) if key in dated and when[i] not in dated[key]]
+        if wrong:
+            rows = listed(
+                (
+                    f"{visible(export.ids[i])!r} of {visible(export.identity[i])!r}: {_utc(when[i])}, before "
+                    f"{_utc(min(dated[keys[i]]))}"
+                    for i in wrong
+                ),
+                _FEW,
+                "; ",
+            )
+            raise SubmissionError(
+                f"{counted(len(wrong), 'unit')} of {export.where} have another time than an earlier export said: "
+                f"{rows}. The time that was entered stands: correct these rows, or leave them out"
+            )
+        new: dict[str, list[bytes]] = {}
+        for i, (key, record) in enumerate(zip(keys, export.records, strict=True)):
+            if key not in dated and key not in clocked:
+                new.setdefault(key[0], []).append(record + struct.pack("<d", when[i]))
+        if new:
+            transaction.wait()
+        entries = []
+        for payee, records in new.items():
+            content = _content(records, export.what, source)
+            entries.append(transaction.add(RECEIVED, payee=payee, content=content))
+            transaction.digests[entries[-1].number] = b"".join(records)
+    known = sum(key in dated for key in keys)
+    units = sum(map(len, new.values()))
+    return EnteredExport(entries, units, known, len(keys) - known - units)
+
+
+def _times_before(
+    ledger: Ledger, batches: Sequence[LedgerEntry], payees: set[str]
+) -> tuple[set[tuple[str, bytes]], dict[tuple[str, bytes], set[float]]]:
+    """Return the units that payees handed in by the clock of the log, and the times that exports had of others."""
+    own = [batch for batch in batches if batch.payee in payees]
+    clocked: set[tuple[str, bytes]] = set()
+    dated: dict[tuple[str, bytes], set[float]] = {}
+    for batch, units in zip(own, read_digests(ledger, own), strict=True):
+        for unit in units:
+            if unit.at is None:
+                clocked.add((batch.payee, unit.digest))
+            else:
+                dated.setdefault((batch.payee, unit.digest), set()).add(unit.at)
+    return clocked, {key: times for key, times in dated.items() if key not in clocked}
+
+
+def _utc(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _seconds(batch: LedgerEntry) -> float:
@@ -264,15 +442,18 @@ class Arrivals(Shown):
     batches: tuple[LedgerEntry, ...]  # the earliest first
 
     def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
-        """Return when each unit arrived under its identity; of two entries the later has the later time, always."""
+        """Return when each unit first arrived under its identity."""
         wanted: dict[str, set[bytes]] = defaultdict(set)
         for owner, unit in zip(identity, digest, strict=True):
             wanted[owner].add(unit)
         time: dict[tuple[str, bytes], float] = {}
         batches = [batch for batch in self.batches if batch.payee in wanted]
         for batch, units in zip(batches, read_digests(self.ledger, batches), strict=True):
-            for unit in wanted[batch.payee].intersection(units):
-                time.setdefault((batch.payee, unit), _seconds(batch))
+            seconds = _seconds(batch)
+            for each in units:
+                for key in {each.digest, each.unlabelled} & wanted[batch.payee]:
+                    at = seconds if each.at is None else each.at
+                    time[batch.payee, key] = min(at, time.get((batch.payee, key), at))
         return [time.get(key) for key in zip(identity, digest, strict=True)]
 
 
@@ -312,7 +493,8 @@ class IntakeReceipt(Shown):
         entry, content = self.entry, self.entry.content
         return {
             "receipt": FORMAT, "ledger": self.ledger, "entry": entry.number, "kind": entry.kind, "at": entry.at,
-            "identity": entry.payee, **{n: content[n] for n in ("units", "what", "sha256") if n in content},
+            "identity": entry.payee, 
+            **{n: content[n] for n in ("units", "what", "sha256", "labels", "source") if n in content},
             "body": entry.body, "previous": entry.previous, "hash": entry.hash,
         }  # fmt: skip
 
@@ -365,6 +547,9 @@ def check_itself(receipt: IntakeReceipt) -> Check:
     entry = receipt.entry
     batch = f"a batch of {counted(entry.content['units'], 'unit')} of {visible(entry.payee)!r}"
     arrival = f"arrived {entry.at} by the operator's clock, entry {entry.number}"
+    if "source" in entry.content:
+        source = visible(entry.content["source"])
+        arrival = f"entered {entry.at} from the operator's export {source!r}, with its times, entry {entry.number}"
     return Check("receipt", True, f"{batch} {arrival}")
 
 
@@ -403,7 +588,12 @@ def check_receipt_against_checkpoints(receipt: IntakeReceipt, checkpoints: Path)
 def check_batch(receipt: IntakeReceipt, batch: UnitBatch, unit: str | None) -> Check:
     """Check that a batch at hand is the one of a receipt, and say where a unit of it stands."""
     name, place = "units of the batch", None if unit is None else batch.place(unit)
-    if batch_hash(batch.digests) != receipt.entry.content["sha256"]:
+    if "source" in receipt.entry.content:
+        return Check(
+            name, False, "the entry is of the operator's export, whose times are part of it: the ledger shows a unit "
+            "of it, not the batch"
+        )  # fmt: skip
+    if receipt.entry.content["sha256"] not in (batch_hash(batch.records), batch_hash(batch.digests)):
         return Check(
             name, False, f"those of {batch.where} are not those of the entry, or not in the same order; were they "
             "handed in with other columns?"
@@ -435,6 +625,23 @@ class ReceivedTimes:
     time: Values
     entry: Codes
     before: list[str]
+    exported: NDArray[np.bool_]  # whether the time is that of the operator's export
+    unlabelled: NDArray[np.bool_]  # whether the log, or the run, has the unit without its label
+
+    @property
+    def words(self) -> str:
+        """Say what the times are, where not all of them are the clock's."""
+        words = []
+        if exported := int(self.exported.sum()):
+            words.append(
+                f"The times of {counted(exported, 'unit')} are those of the operator's own export, not the clock's."
+            )
+        if bare := int(self.unlabelled.sum()):
+            words.append(
+                f"{counted(bare, 'unit')} {'is' if bare == 1 else 'are'} in the log, or here, without a label: the log "
+                "shows when the content came, not with which label."
+            )
+        return " ".join(words)
 
     @property
     def sha256(self) -> str:
@@ -445,7 +652,17 @@ class ReceivedTimes:
     def take(self, rows: Codes) -> ReceivedTimes:
         """Return those of some of the units."""
         before = [self.before[row] for row in rows.tolist()]
-        return replace(self, time=self.time[rows], entry=self.entry[rows], before=before)
+        return replace(
+            self, time=self.time[rows], entry=self.entry[rows], before=before, exported=self.exported[rows],
+            unlabelled=self.unlabelled[rows],
+        )  # fmt: skip
+
+
+class _Holder(NamedTuple):
+    at: float
+    number: int  # of the entry
+    payee: str
+    unit: LoggedUnit
 
 
 @dataclass(frozen=True)
@@ -490,7 +707,11 @@ class IntakeLog:
     def examined(self) -> Check:
         """Check whether the log is whole: its ledger, the digests of its batches included."""
         wrong = [f"{check.what}: {check.detail}" for check in self.ledger.examined() if not check.good]
-        detail = "; ".join(wrong) or f"{self.upto.words}, as it was"
+        exported = sum("source" in batch.content for batch in self.batches)
+        source = (
+            f"; {counted(exported, 'batch', 'batches')} of the operator's export" if exported else ""
+        )
+        detail = "; ".join(wrong) or f"{self.upto.words}, as it was{source}"
         return Check("intake log", not wrong, f"{self.ledger.where}: {detail}")
 
     def received(
@@ -501,41 +722,59 @@ class IntakeLog:
         content: Sequence[str] | Sequence[bytes] | Features,
     ) -> tuple[ReceivedTimes, dict[int, str]]:
         """Find when units arrived under their identities; rows that did not have no time, and a reason."""
+        plain = unit_digests(what, unlabelled(len(identity)), content)
         digests = unit_digests(what, label, content)
-        rows = list(zip(identity, digests, strict=True))
-        wanted, submitted = set(digests), set(rows)
-        holders: dict[bytes, list[LedgerEntry]] = defaultdict(list)
+        submitted, holders = set(zip(identity, plain, strict=True)), self._holders({*digests, *plain})
+        found: list[_Holder | None] = []
+        before, missing = [], {}
+        for row, (owner, digest, bare) in enumerate(zip(identity, digests, plain, strict=True)):
+            near = [*holders.get(digest, ()), *(holders.get(bare, ()) if bare != digest else ())]
+            # The labels agree, or the run has none, or the log.
+            candidates = [h for h in near if h.unit.digest in (digest, bare) or digest == bare]
+            own = min((h for h in candidates if h.payee == owner), default=None)
+            found.append(own)
+            first = min((h for h in candidates if (h.payee, bare) not in submitted), default=None)
+            before.append("")
+            if own is None:
+                missing[row] = self._reason(what, owner, candidates, near)
+            elif first is not None and first < own:
+                before[-1] = f"entry {first.number} has it from “{visible(first.payee)}”"
+        return ReceivedTimes(
+            self.upto,
+            np.array([np.nan if h is None else h.at for h in found]),
+            np.array([0 if h is None else h.number for h in found], dtype=np.int64),
+            before,
+            np.array([h is not None and h.unit.at is not None for h in found]),
+            np.array(
+                [h is not None and h.unit.digest != d for h, d in zip(found, digests, strict=True)]
+            ),
+        ), missing
+
+    def _holders(self, wanted: set[bytes]) -> dict[bytes, list[_Holder]]:
+        """Return who handed in these units and when, by their digests with their labels and without."""
+        holders: dict[bytes, list[_Holder]] = defaultdict(list)
         with _naming(self.ledger):
             for batch, units in zip(self.batches, read_digests(self.ledger, self.batches), strict=True):
-                for digest in wanted.intersection(units):
-                    holders[digest].append(batch)
-        own = [next((b for b in holders[d] if b.payee == owner), None) for owner, d in rows]
-        seconds = {batch.number: _seconds(batch) for batch in self.batches}
-        entry = [0 if batch is None else batch.number for batch in own]
-        others = (
-            next((b for b in holders[d] if b.number < number and (b.payee, d) not in submitted), None)
-            for d, number in zip(digests, entry, strict=True)
-        )
-        times = ReceivedTimes(
-            self.upto,
-            np.array([seconds.get(number, np.nan) for number in entry]),
-            np.array(entry, dtype=np.int64),
-            ["" if b is None else f"entry {b.number} has it from “{visible(b.payee)}”" for b in others],
-        )
-        kinds: dict[str, set[str]] = defaultdict(set)
-        for batch in self.batches:
-            kinds[batch.payee].add(batch.content["what"])
-        missing = {}
-        for row in (row for row, number in enumerate(entry) if not number):
-            owner, batches = identity[row], holders[digests[row]]
-            reason = "not in the intake log under this identity"
-            if batches:
-                reason += f": entry {batches[0].number} has it from {batches[0].payee!r}"
-            elif owner in kinds and what not in kinds[owner]:
-                present = " and ".join(sorted(kinds[owner]))
-                reason += f": it holds {present} of {owner!r}, and this run reads {what}"
-            missing[row] = reason
-        return times, missing
+                seconds = _seconds(batch)
+                for unit in units:
+                    for digest in {unit.digest, unit.unlabelled} & wanted:
+                        at = seconds if unit.at is None else unit.at
+                        holders[digest].append(_Holder(at, batch.number, batch.payee, unit))
+        return holders
+
+    def _reason(
+        self, what: str, owner: str, candidates: Sequence[_Holder], near: Sequence[_Holder]
+    ) -> str:
+        """Say why a unit has no time under its identity."""
+        reason = "not in the intake log under this identity"
+        kinds = {batch.content["what"] for batch in self.batches if batch.payee == owner}
+        if candidates:
+            return f"{reason}: entry {candidates[0].number} has it from {candidates[0].payee!r}"
+        if own := [h for h in near if h.payee == owner]:
+            return f"{reason}: the same {what} is there with another label, entry {own[0].number}"
+        if kinds and what not in kinds:
+            return f"{reason}: it holds {' and '.join(sorted(kinds))} of {owner!r}, and this run reads {what}"
+        return reason
 
 
 @contextmanager

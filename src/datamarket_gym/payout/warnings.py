@@ -208,8 +208,8 @@ def time_messages(inputs: Inputs, spec: PayoutSpec) -> str:
     if inputs.received is not None:
         return (
             "Times are from the operator's intake log: a unit came when the operator received it, by the operator's "
-            f"clock ({inputs.received.upto.words})."
-        )
+            f"clock ({inputs.received.upto.words}). {inputs.received.words}"
+        ).strip()
     if not inputs.has_time:
         return ""
     return (

@@ -44,7 +44,8 @@ def describe_entry(entry: LedgerEntry) -> str:
             outcome = content.get("outcome", entry.kind)
             return f"dispute {content['number']} {outcome}: {content['why']}"
         case "received":
-            return f"{counted(content['units'], 'unit')}, sha256 {content['sha256'][:16]}"
+            source = f"operator's export {content['source']}, " if "source" in content else ""
+            return f"{source}{counted(content['units'], 'unit')}, sha256 {content['sha256'][:16]}"
         case "proposed":
             return f"for {content['for']}: {content['why']}"
         case "superseded":

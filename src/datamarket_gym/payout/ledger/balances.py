@@ -407,7 +407,8 @@ class Accounts(Shown):
                 self._take_dispute(entry)
             case "received":
                 require_batch_entry(entry)
-                if entry.at <= self.latest:
+                exported = "source" in content  # with times of its own, and all of it at once
+                if entry.at < self.latest or (entry.at == self.latest and not exported):
                     raise LedgerError(
                         f"the time of the batch, {entry.at}, is not later than that of an entry before, {self.latest}: "
                         "set the clock right, for the order of times decides who was first"

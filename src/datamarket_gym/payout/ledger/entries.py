@@ -117,7 +117,10 @@ def require_batch_entry(entry: LedgerEntry) -> None:
     content: dict[str, Any] = entry.content
     empty = (entry.run, entry.currency, entry.amount) == ("", "", 0)
     keys = {"sha256", "units", "what"}
-    if entry.kind != RECEIVED or set(content) != keys or not empty or not _is_time(entry.at):
+    more = {name: content[name] for name in content if name not in keys}
+    good = keys <= set(content) and more.pop("labels", True) is True
+    good = good and isinstance(source := more.pop("source", "-"), str) and bool(source) and not more
+    if entry.kind != RECEIVED or not good or not empty or not _is_time(entry.at):
         raise LedgerError("it is no entry of a batch that this version has written")
     if not entry.payee.strip() or unwritable(entry.payee):
         raise LedgerError("the owner of a batch is named in characters that files can hold")

@@ -17,6 +17,7 @@ import hashlib
 import os
 import secrets
 import sqlite3
+import struct
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
@@ -428,9 +429,12 @@ class Ledger(Shown):
             checksum.announce(before, Tip(accounts.number, accounts.tip))
         with self._refusing():
             entries = [dict(zip(ENTRIES.c.keys(), row, strict=True)) for row in transaction.new]
-            connection.execute(sa.insert(ENTRIES), entries)
-            for number, digests in transaction.digests.items():
-                connection.execute(sa.insert(DIGESTS).values(number=number, digests=digests))
+            for some in [[entry] for entry in entries] if transaction.digests else [entries]:
+                connection.execute(sa.insert(ENTRIES), some)
+                number = some[-1]["number"]
+                if number in transaction.digests:  # the guards take digests of the last entry alone
+                    digests = transaction.digests[number]
+                    connection.execute(sa.insert(DIGESTS).values(number=number, digests=digests))
             connection.execute(sa.update(TIP).values(number=accounts.number, hash=accounts.tip))
             connection.commit()
         _note_tip(accounts, self.where if self.path is None else str(self.path))
@@ -736,22 +740,39 @@ def _tip(rows: LedgerRows) -> Tip:
     return Tip(rows[-1][0], rows[-1][2])
 
 
-def batch_hash(digests: Sequence[bytes]) -> str:
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+def batch_hash(records: Sequence[bytes]) -> str:
+    return hashlib.sha256(b"".join(records)).hexdigest()
 
 
-def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[bytes]]:
-    """Read the digests of batches, one batch at a time, and compare each with the hash in its entry."""
+class LoggedUnit(NamedTuple):
+    """A unit of a batch: its digest, that without its label, and its time in the operator's export (UTC seconds)."""
+
+    digest: bytes
+    unlabelled: bytes
+    at: float | None = None
+
+
+def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[LoggedUnit]]:
+    """Read the units of batches, one batch at a time, and compare each batch with the hash in its entry."""
     for entry, raw in zip(entries, ledger.digests([batch.number for batch in entries]), strict=True):
         if raw is None:
             raise LedgerError(f"the digests of the batch of entry {entry.number} are gone")
-        digests = [raw[at : at + DIGEST_LENGTH] for at in range(0, len(raw), DIGEST_LENGTH)]
-        whole = len(raw) == DIGEST_LENGTH * entry.content["units"]
-        if not whole or batch_hash(digests) != entry.content["sha256"]:
+        labelled, exported = "labels" in entry.content, "source" in entry.content
+        width = DIGEST_LENGTH * (2 if labelled else 1) + (8 if exported else 0)
+        whole = len(raw) == width * entry.content["units"]
+        if not whole or batch_hash([raw]) != entry.content["sha256"]:
             raise LedgerError(
                 f"the digests of the batch of entry {entry.number} were changed: their hash is not the one in it"
             )
-        yield digests
+        records = (raw[at : at + width] for at in range(0, len(raw), width))
+        yield [
+            LoggedUnit(
+                record[:DIGEST_LENGTH],
+                record[DIGEST_LENGTH : 2 * DIGEST_LENGTH] if labelled else record[:DIGEST_LENGTH],
+                struct.unpack("<d", record[-8:])[0] if exported else None,
+            )
+            for record in records
+        ]
 
 
 def _check_batches(ledger: Ledger, accounts: Accounts) -> Iterator[Check]:
@@ -768,6 +789,8 @@ def _check_batches(ledger: Ledger, accounts: Accounts) -> Iterator[Check]:
         detail = (
             f"{counted(len(batches), 'batch', 'batches')}, {counted(units, 'unit')}, as they arrived"
         )
+        if exported := sum("source" in entry.content for entry in batches):
+            detail += f"; {counted(exported, 'batch', 'batches')} of the operator's export, with the times it had"
         if batches:
             yield Check("batches", True, detail)
 
