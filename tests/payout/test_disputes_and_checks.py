@@ -1,13 +1,23 @@
 """Checks and disputes of one draft: what a payee is told of a failed check, and what a decision does to draws."""
 
+import re
+
 import pytest
 from checks_files import answered, drawn, paid
 from payout_files import cents
 
 from datamarket_gym.payout.checks.settle import settle
 from datamarket_gym.payout.ledger.account_statements import account_statement
-from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
+from datamarket_gym.payout.ledger.balances import DisputeError
+from datamarket_gym.payout.ledger.disputes import (
+    Effects,
+    open_dispute,
+    open_on_run,
+    resolve_at,
+    resolve_dispute,
+)
 from datamarket_gym.payout.ledger.runs import dispute_warnings, ledger_of, run_of
+from datamarket_gym.payout.unit_payments import FALSE, read_units
 
 
 @pytest.fixture
@@ -33,6 +43,37 @@ def test_a_failed_check_is_told_with_what_it_cost(folder, tmp_path):
     assert told(folder, "seller 3") == []
     (warning,) = dispute_warnings(ledger_of(folder).accounts(), run_of(tmp_path / "second").run)
     assert "whose place it takes" in warning.items[0]
+
+
+def test_a_unit_that_failed_a_check_can_be_disputed(folder, tmp_path):
+    drawn(folder)
+    answered(folder, false=["seller 1"])
+    settle(folder, tmp_path / "second")
+    rows = {row.unit: row for row in read_units(folder / "units.csv")}
+    false = next(r.unit for r in read_units(tmp_path / "second" / "units.csv") if r.reason == FALSE)
+    about = ("it is genuine", [false], "", False, False, None)
+    opened = open_on_run(tmp_path / "second", "seller 1", *about)
+    earned = f"{rows[false].amount / 100:.2f}"
+    assert opened.messages == [
+        f"{false} of seller 1 earned nothing: {FALSE}; in the draft before the checks it earned EUR {earned}"
+    ]
+    with pytest.raises(DisputeError, match=re.escape(str(tmp_path / "second"))):
+        open_on_run(folder, "seller 1", *about)
+
+
+def test_a_decision_says_what_a_matched_unit_would_have_earned(folder):
+    rows = read_units(folder / "units.csv")
+    copy = next(row for row in rows if row.matched_to and not row.amount)
+    cents = sum(row.amount for row in rows if row.cluster == copy.cluster)
+    owner = next(row.payee for row in rows if row.unit == copy.matched_to)
+    open_on_run(folder, copy.payee, "mine", [copy.unit], "", False, False, None)
+    where = ledger_of(folder).where  # the folder of the run is found by the ledger
+    _, _, messages = resolve_at(where, 1, "rejected", "it is not", Effects(), None)
+    assert cents > 0
+    assert messages == [
+        f"{copy.unit} of {copy.payee} earned nothing: {copy.reason}; in the place of {copy.matched_to} of {owner} "
+        f"it would have earned EUR {cents / 100:,.2f}"
+    ]
 
 
 @pytest.mark.parametrize("decided", [False, True])

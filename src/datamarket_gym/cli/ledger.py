@@ -476,8 +476,8 @@ def resolve(
     What is separated or joined holds in all later runs that have the units or names, until: datamarket dispute revoke.
     """
     effects = Effects(**options.model_dump(exclude={"outcome"}))
-    store, decided = resolve_at(where, number, options.outcome, why, effects, by)
-    say(f"dispute {number} is {decided.state}")
+    store, decided, earned = resolve_at(where, number, options.outcome, why, effects, by)
+    say([f"dispute {number} is {decided.state}", *earned])
     if decided.open:
         say(
             "the ledger requires several people: it is decided when another person gives the same command, "

@@ -293,7 +293,7 @@ def resolve(
 ) -> dict[str, Any]:  # fmt: skip
     """Decide a dispute."""
     progress.stage("entering the decision")
-    entered, dispute = resolve_at(ledger, number, outcome, why, effects, by)
+    entered, dispute, _ = resolve_at(ledger, number, outcome, why, effects, by)
     words = [f"dispute {number} is {dispute.state}"]
     if dispute.open:
         words.append(

@@ -18,12 +18,13 @@ from datamarket_gym.errors import ParameterError, RunError, require_choice, requ
 from datamarket_gym.payout.ledger.balances import OUTCOMES, Accounts, Dispute, DisputeError
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord, describe_state
 from datamarket_gym.payout.ledger.runs import ledger_at, ledger_of, run_folder, run_of, write_receipt
-from datamarket_gym.payout.ledger.store import Ledger, Transaction
+from datamarket_gym.payout.ledger.store import Ledger, Transaction, is_readable
 from datamarket_gym.payout.ledger.transactions import decide, require_payee
-from datamarket_gym.payout.manifest import KNOWN
+from datamarket_gym.payout.manifest import KNOWN, UNITS
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.unit_payments import read_units
 
 _LONGEST = 4000  # characters of a text
 
@@ -63,8 +64,10 @@ def open_dispute(
         if against == payee:
             raise ParameterError("against", against, "that is the payee itself; name another, or none")
         if record.state == "superseded":
+            place = f" in {record.superseded[1]!r}" if record.superseded else ""
             raise DisputeError(
-                f"run {run[:16]} pays no one, for another has taken its place; open the dispute on that one"
+                f"run {run[:16]} pays no one, for another{place} has taken its place; open the dispute on that one, "
+                "which has all units of this one"
             )
         holds = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
         for name in holds:
@@ -273,6 +276,7 @@ def open_on_run(
     hold_against: bool,
     by: str | None,
 ) -> OpenedDispute:
+    """Open a dispute about the run of a folder, whose units it may name."""
     ledger, record = ledger_of(run), run_of(run)
     if units:
         require_known("unit of this run", units, _units_of(run))
@@ -282,7 +286,7 @@ def open_on_run(
     )  # fmt: skip
     accounts = ledger.accounts()
     write_receipt(run, ledger, accounts)
-    messages = []
+    messages = earnings_messages(accounts, run, units)
     if dispute.holds:
         messages.append(f"held until it is decided: {', '.join(map(visible, dispute.holds))}")
     for name in dispute.holds:
@@ -296,14 +300,18 @@ def open_on_run(
 
 def resolve_at(
     where: str, number: int, outcome: str, why: str, effects: Effects, by: str | None
-) -> tuple[Ledger, Dispute]:
+) -> tuple[Ledger, Dispute, list[str]]:
+    """Decide a dispute of the ledger at a path or an address; also return what its units would have earned."""
     ledger, folder = ledger_at(where), run_folder(where)
-    disputed = ledger.accounts().disputes.numbered(number)
-    units = _units_of(folder) if folder is not None and run_of(folder).run == disputed.run else None
+    accounts = ledger.accounts()
+    disputed = accounts.disputes.numbered(number)
+    place = folder or Path(accounts.runs[disputed.run].places.get("run", ""))
+    there = is_readable(place / UNITS) and run_of(place, accounts).run == disputed.run
+    units = _units_of(place) if there else None
     dispute = resolve_dispute(ledger, number, outcome, why, effects, units=units, by=by)
     if folder is not None:
         write_receipt(folder, ledger, ledger.accounts())
-    return ledger, dispute
+    return ledger, dispute, earnings_messages(accounts, place, dispute.units) if there else []
 
 
 def revoke_at(where: str, number: int, why: str, by: str | None) -> None:
@@ -314,18 +322,49 @@ def revoke_at(where: str, number: int, why: str, by: str | None) -> None:
 
 
 def _units_of(run: Path) -> set[str]:
+    """Return the units that a run's disputes may name: all that were submitted, and earlier ones as overrides do."""
     import pyarrow.parquet as pq
 
-    columns = [("clusters.parquet", "unit"), ("leaks.parquet", "unit")]
-    if (run / KNOWN).is_file():  # an earlier unit is named as overrides name it
-        columns += [(KNOWN, "unit"), (KNOWN, "tied_to")]
     try:
-        return {
-            str(unit)
-            for name, column in columns
-            for unit in pq.read_table(run / name, columns=[column])[column].to_pylist()
-        }
+        units = {row.unit for row in read_units(run / UNITS) if row.unit}
+        if (run / KNOWN).is_file():
+            table = pq.read_table(run / KNOWN, columns=["tied_to"])
+            units |= set(map(str, table["tied_to"].to_pylist()))
     except (OSError, KeyError, ValueError) as error:
         raise RunError(
             f"the units of {str(run)!r} cannot be read: {error}; run: datamarket verify {run}"
         ) from error
+    return units
+
+
+def earnings_messages(accounts: Accounts, run: Path, units: Sequence[str]) -> list[str]:
+    """Say what units earned, or would have earned: in the place of the unit that they match, or before the checks."""
+    record, rows = run_of(run, accounts), read_units(run / UNITS) if units else []
+    own = {row.unit: row for row in rows}
+    before = [
+        Path(other.places.get("run", "")) / UNITS
+        for other in accounts.runs.values()
+        if other.superseded is not None and other.superseded[0] == record.run
+    ]
+    drafts = [{row.unit: row for row in read_units(path)} for path in before if is_readable(path)]
+    messages, money = [], Currency(record.currency)
+    for unit in units:
+        if (row := own.get(unit)) is None:
+            continue
+        said = f"{visible(unit)} of {visible(row.payee)} earned {money.code} {money.shown(row.amount)}"
+        if not row.amount:
+            said = f"{visible(unit)} of {visible(row.payee)} earned nothing: {row.reason}"
+            cluster = [each for each in rows if row.cluster and each.cluster == row.cluster]
+            earned = [
+                (draft[unit].amount, "in the draft before the checks it earned")
+                for draft in drafts
+                if unit in draft
+            ]
+            if other := own.get(row.matched_to):
+                earned = [(
+                    sum(each.amount for each in cluster),
+                    f"in the place of {visible(other.unit)} of {visible(other.payee)} it would have earned",
+                )]  # fmt: skip
+            said += "".join(f"; {place} {money.code} {money.shown(minor)}" for minor, place in earned)
+        messages.append(said)
+    return messages
