@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from logged_files import ACCEPTED, EVERYBODY, bad, call, log, paid_by_log
 from payout_files import (
@@ -15,6 +16,7 @@ from payout_files import (
     payments,
     run,
     spec,
+    table,
     units,
     validation,
     warned,
@@ -23,13 +25,14 @@ from payout_files import (
 
 from datamarket_gym.errors import ParameterError, RunError, SubmissionError
 from datamarket_gym.payout.explain import explain
-from datamarket_gym.payout.intake import enter_batch, read_batch, unit_digests
+from datamarket_gym.payout.intake import enter_batch, enter_export, read_batch, unit_digests
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places
+from datamarket_gym.payout.verify import verify
 
 FORGED = {**units(), "time": np.concatenate([np.arange(60.0) + 5000, np.arange(6.0)])}
 """The attacker's copies bear the earliest times."""
@@ -304,6 +307,29 @@ def test_images_are_dated_by_the_bytes_of_their_files(tmp_path):
         pay(places, how, tmp_path / "other")
     pay(places, how.model_copy(update={"quarantine": True}), tmp_path / "aside")
     assert read_manifest(tmp_path / "aside")["quarantined"] == 1
+
+
+def test_a_run_by_the_operators_export_says_whose_word_its_times_are(tmp_path):
+    """Paid as by the column of times; report, statement and verify say that they are the operator's."""
+    submitted, how = units(), spec()
+    submitted["time"] = [float(i) for i in range(len(submitted["id"]))]
+    path, ledger = tmp_path / "portal.parquet", open_ledger(tmp_path / "log.sqlite", new=True)
+    pq.write_table(table(submitted), path)
+    export = read_batch(path, how.columns, how.files, timed=True)
+    enter_export(ledger, export, "portal.parquet", "R. Okafor")
+    plain = {name: column for name, column in submitted.items() if name != "time"}
+    found = paid_by_log(tmp_path, plain)
+    assert {e.content["source"] for e in ledger.accounts().received} == {"portal.parquet"}
+    received = explain(found, "seller 1").received[0]
+    assert received.at.startswith("1970-01-01")
+    assert received.at.endswith("by the operator's own export")
+    assert (
+        "those of the operator&#39;s own export, not the clock&#39;s"
+        in (found / "report.html").read_text()
+    )
+    assert not bad(found, recompute=True)
+    (check,) = (check for check in verify(found) if check.what == "intake log")
+    assert "batches of the operator's export" in check.detail
 
 
 def test_the_red_team_of_a_run_by_the_log_says_so(folder):

@@ -196,3 +196,19 @@ def test_an_export_that_names_nobody_is_refused(here):
     batch = UnitBatch("x", "text", ["a"], None, [b"0" * 32])
     with pytest.raises(SubmissionError, match="does not say whose"):
         enter_export(open_ledger(here / "ledger.sqlite"), batch, "x")
+
+
+def test_columns_and_the_log_are_those_of_the_settings_file(here):
+    settings = (
+        "payee = 'contributor'",
+        "id = 'article_id'",
+        "label = 'section'",
+        "text = 'text'",
+        "time = 'uploaded_at'",
+    )
+    (here / "market.toml").write_text("\n".join([*settings, "ledger = 'market.sqlite'"]))
+    assert "takes batches" in intake(here, "intake", "init")
+    assert "4 units of 2 submitters" in intake(here, "intake", "import", "portal.csv")
+    assert len(open_ledger(here / "market.sqlite").accounts().received) == 2
+    write(here / "eve.csv", [("e1", "eve", "World", "mine")], HEAD[:4])
+    assert "eve" in intake(here, "intake", "add", "eve.csv")

@@ -29,7 +29,7 @@ from datamarket_gym.payout.intake import (
 )
 from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.runs import ledger_at
-from datamarket_gym.payout.ledger.store import Ledger, has_ledger, open_ledger
+from datamarket_gym.payout.ledger.store import NAME, Ledger, has_ledger, open_ledger
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.settings import Columns, Files, nested
@@ -41,13 +41,25 @@ intake = typer.Typer(
     help="The intake log: which units arrived, from whom and when, by your clock. See docs/intake.md.",
 )
 PayeeColumn = Annotated[
-    str, Option(help="Column of the batch with the payee, if there is one; --payee must agree with it.")
+    str | None,
+    Option(
+        help="Column with the payee; --payee must agree with it. That of market.toml, or identity, if left out."
+    ),
 ]
 
 
 @intake.command("init")
-def init(where: terminal.Ledger) -> None:
+def init(
+    where: Annotated[
+        str | None,
+        Argument(
+            metavar="LEDGER",
+            help="The log (file or address): that of market.toml, or ledger.sqlite in this folder, if left out.",
+        ),
+    ] = None,
+) -> None:
     """Create a log. A ledger that exists takes batches as it is."""
+    where = where or str(terminal.market_settings().get("ledger", NAME))
     existed = has_ledger(where)
     log = open_ledger(where, new=True)
     accounts = log.accounts()
@@ -66,14 +78,14 @@ def add(
         Argument(
             metavar="[LEDGER] BATCH",
             help="Table of one submitter's units, in any format of `pay`, or a folder identity/label/image; before it "
-            "the log, ledger.sqlite in this folder if left out.",
+            "the log, that of market.toml, or ledger.sqlite in this folder, if left out.",
         ),
     ],
     settings: dict[str, Any],
     payee: Annotated[
         str | None, Option(help="Whose units they are; as in the batch's column if left out.")
     ] = None,
-    payee_column: PayeeColumn = "identity",
+    payee_column: PayeeColumn = None,
     receipt: Annotated[
         Path | None, Option(help="File of the receipt; beside the batch if left out.")
     ] = None,
@@ -107,11 +119,11 @@ def import_(
         Argument(
             metavar="[LEDGER] TABLE",
             help="The export of your portal: units of all submitters, with a column of times (UTC where it names no "
-            "zone); before it the log, ledger.sqlite in this folder if left out.",
+            "zone); before it the log, that of market.toml, or ledger.sqlite in this folder, if left out.",
         ),
     ],
     settings: dict[str, Any],
-    payee_column: PayeeColumn = "identity",
+    payee_column: PayeeColumn = None,
     by: terminal.By = None,
 ) -> None:
     """Enter your own export of a portal with the times that it has, marked as such.
@@ -146,7 +158,7 @@ def check(
         str | None, Option(help="A batch, to check that the receipt is for it, and for --unit.")
     ] = None,
     unit: Annotated[str | None, Option(help="Id of a unit that the batch must hold.")] = None,
-    payee_column: PayeeColumn = "identity",
+    payee_column: PayeeColumn = None,
 ) -> None:
     """Verify a receipt; the exit code is 1 if a check fails.
 
@@ -220,7 +232,7 @@ def _log_and_table(places: list[str], example: str) -> tuple[Ledger, str]:
     """Return the log and the table of a command, which may name the table alone."""
     if len(places) > 2:
         raise DataMarketError(f"give one log and one table, such as: ledger.sqlite {example}")
-    return ledger_at(places[0] if len(places) == 2 else terminal.default_ledger()), places[-1]
+    return ledger_at(places[0] if len(places) == 2 else terminal.chosen_ledger()), places[-1]
 
 
 def _say_columns(units: UnitBatch) -> None:
@@ -237,10 +249,15 @@ def _say_columns(units: UnitBatch) -> None:
         )
 
 
-def _read(batch: str, payee_column: str, settings: dict[str, Any], *, timed: bool = False) -> UnitBatch:
+def _read(
+    batch: str, payee_column: str | None, settings: dict[str, Any], *, timed: bool = False
+) -> UnitBatch:
     """Read a batch; files of a folder that are no units are named."""
-    sections = nested(settings)
-    columns = Columns(identity=payee_column, **sections.get("columns", {}))
+    market = terminal.market_settings()
+    in_file = (*terminal.BATCH, "columns.identity", "columns.time")
+    sections = nested({name: market[name] for name in in_file if name in market} | settings)
+    named = sections.get("columns", {})
+    columns = Columns(**named | ({"identity": payee_column} if payee_column else {}))
     with as_files({"submissions": batch}) as tables:
         files = Files(**sections.get("files", {}))
         units = read_batch(tables["submissions"], columns, files, timed=timed)

@@ -628,6 +628,10 @@ class ReceivedTimes:
     exported: NDArray[np.bool_]  # whether the time is that of the operator's export
     unlabelled: NDArray[np.bool_]  # whether the log, or the run, has the unit without its label
 
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return what a run's table of units has of them."""
+        return {"received": self.time, "entry": self.entry, "exported": self.exported}
+
     @property
     def words(self) -> str:
         """Say what the times are, where not all of them are the clock's."""

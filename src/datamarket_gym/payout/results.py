@@ -478,7 +478,7 @@ def cluster_table(results: Results) -> pa.Table:
         "came": rank,
         "moment": moment,
         "drawn": np.isin(label, drawn_clusters(results)),
-        **({} if received is None else {"received": received.time, "entry": received.entry}),
+        **({} if received is None else received.columns()),
     }
     names = {
         "cluster": public[order],

@@ -44,7 +44,7 @@ _COLUMNS = {
     "leaks.parquet": ("unit", "identity", "validation_row", "by", "likeness"),
     KNOWN: ("unit", "identity", "run", "period", "old_unit", "old_owner", "reason", "score"),
 }  # fmt: skip
-_LOGGED = ("received", "entry")  # of units whose times are from the intake log
+_LOGGED = ("received", "entry", "exported")  # of units whose times are from the intake log
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,7 @@ class PlayedUnits:
     drawn: np.ndarray
     received: Values | None = None  # seconds since 1970, where times are from the intake log
     entry: Codes | None = None  # of that log
+    exported: np.ndarray | None = None  # whether the time is that of the operator's own export
 
     @cached_property
     def start(self) -> Codes:
@@ -566,14 +567,17 @@ def _without_identity(row: TableRow) -> TableRow:
 def _received(tables: RunTables, mine: Codes) -> list[Receipts]:
     """Return when units were received, entry by entry; nothing where times are not from the intake log."""
     units = tables.units
-    if units.entry is None or units.received is None:
+    if units.entry is None or units.received is None or units.exported is None:
         return []
-    entries, first, count = np.unique(units.entry[mine], return_index=True, return_counts=True)
-    times = (datetime.fromtimestamp(float(seconds), UTC) for seconds in units.received[mine[first]])
-    return [
-        Receipts(f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03d} UTC", entry, n)
-        for time, entry, n in zip(times, entries.tolist(), count.tolist(), strict=True)
-    ]
+    receipts = []
+    for entry in np.unique(units.entry[mine]).tolist():
+        rows = mine[units.entry[mine] == entry]
+        times = [datetime.fromtimestamp(float(seconds), UTC) for seconds in units.received[rows]]
+        ends = dict.fromkeys((min(times), max(times)))
+        at = " to ".join(f"{t:%Y-%m-%d %H:%M:%S}.{t.microsecond // 1000:03d}" for t in ends) + " UTC"
+        at += " by the operator's own export" if units.exported[rows[0]] else ""
+        receipts.append(Receipts(at, entry, len(rows)))
+    return receipts
 
 
 def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
