@@ -111,7 +111,7 @@ def _from_market(name: str) -> Callable[[str | None], str | None]:
     return lambda typed: typed or market_settings().get(name)
 
 
-def _ledger(typed: str | None) -> str:
+def chosen_ledger(typed: str | None = None) -> str:
     """Return the ledger that is typed, else that of market.toml, else the one in this folder."""
     if found := typed or market_settings().get("ledger"):
         return str(found)
@@ -125,12 +125,12 @@ def _ledger(typed: str | None) -> str:
 Ledger = Annotated[
     str,
     Argument(
-        metavar="[LEDGER]",
+        metavar="LEDGER",
         default_factory=str,
         show_default=False,
         help="The ledger: its file, its address, or the folder of a run entered in it; that of market.toml, or "
         "ledger.sqlite in this folder, if left out.",
-        callback=_ledger,
+        callback=chosen_ledger,
     ),
 ]
 By = Annotated[
