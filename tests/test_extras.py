@@ -93,7 +93,7 @@ assert "plotly" not in sys.modules and "sqlalchemy" not in sys.modules
         ("statements run", "payout"),
         ("ledger show run", "payout"),
         ("ledger show ledger.sqlite", "payout"),
-        ("check plan run", "payout"),
+        ("check sample run", "payout"),
         ("dispute list run", "payout"),
         ("export ledger.sqlite --accounts a.csv --out b.xml", "payout"),
         ("intake show ledger.sqlite", "payout"),

@@ -4,9 +4,10 @@ import csv
 
 from payout_files import run
 
-from datamarket_gym.payout.checks.draw import draw_checks, read_checks
+from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
+from datamarket_gym.payout.checks.settle import sample_checks
 
 
 def paid(folder, submitted=None, **changes):
@@ -17,7 +18,7 @@ def paid(folder, submitted=None, **changes):
 def drawn(folder, beacon="block 1", **wishes):
     """Plan and draw; what was drawn."""
     make_plan(folder, PlanRequest(**{"announce": "the hash of block 1", **wishes}), "planner")
-    return draw_checks(folder, beacon, "drawer")
+    return sample_checks(folder, None, beacon, "drawer").drawn
 
 
 def looker(folder, found, draw):

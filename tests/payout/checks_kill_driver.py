@@ -20,10 +20,9 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 from checks_files import answered, paid
 from payout_files import copied, events
 
-from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
-from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.checks.settle import sample_checks, settle
 from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import read_draft
@@ -102,6 +101,19 @@ def place(folder):
     return folder.with_name(f"{folder.name}-new")
 
 
+def locally(base, run, seen):
+    """Kill a draw by a local seed at its moments: what the ledger has by then is drawn, and nothing else ever."""
+    for number in range(0, 16):
+        copy = copied(run, base / f"local-{number}")
+        assert killed(partial(sample_checks, copy, by="A"), number), number
+        draw = run_of(copy).draw
+        found = sample_checks(copy, by="A").drawn
+        if draw is not None and draw.beacon != found.beacon:
+            seen["different"].append(["local", number])
+        seen["kills"] += 1
+        shutil.rmtree(copy.parent)
+
+
 def main():
     base = Path(sys.argv[1])
     seen = {"kills": 0, "different": [], "moments": {}}
@@ -111,10 +123,11 @@ def main():
         make_plan(folder, PlanRequest(announce="block 1"), "A")
 
     def draw(folder):
-        draw_checks(folder, "block 1", "A")
+        sample_checks(folder, None, "block 1", "A")
 
     planned = tried(base, run, plan, seen, "plan", few=False)
     tossed = tried(base, planned, draw, seen, "draw", few=False)
+    locally(base, run, seen)
     answered(copied(tossed, base / "good"))
     good, bad = base / "good" / "run-outcomes.csv", base / "bad-outcomes.csv"
     bad.write_text(good.read_text().replace("genuine", "false", 3))

@@ -1,6 +1,7 @@
 """checks.html: what it shows, that nothing in it runs or lies, and that it works in a browser."""
 
 import base64
+import csv
 import html
 import io
 import re
@@ -15,13 +16,16 @@ from payout_files import spec, units, validation
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.payout.checks.outcomes import read_outcomes
 from datamarket_gym.payout.checks.review_page import (
+    SIDES,
+    LetterTerms,
     Ranked,
     curve,
     letter,
-    nearest_others,
+    nearest_units,
     visible_text,
     write_checks_page,
 )
+from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.what_if import finished_results
@@ -87,14 +91,20 @@ def everything(run):
     return drawn
 
 
-def brute(units, drawn, count):
-    """Nearest earlier units of other payees, pair by pair."""
+def beside(side, r, p, rank, payee):
+    return (
+        p == payee and r != rank if side == "own" else p != payee and (r < rank) == (side == "earlier")
+    )
+
+
+def brute(units, drawn, count, side):
+    """Nearest units on a side, pair by pair."""
     found = []
     for vector, rank, payee in zip(drawn.vectors, drawn.rank, drawn.payee, strict=True):
         pairs = [
             (-min(1.0, round(float(u @ vector / np.linalg.norm(u) / np.linalg.norm(vector)), 12)), r, i)
             for i, (u, r, p) in enumerate(zip(units.vectors, units.rank, units.payee, strict=True))
-            if r < rank and p != payee and u.any() and vector.any()
+            if beside(side, r, p, rank, payee) and u.any() and vector.any()
         ]
         found.append([i for _, _, i in sorted(pairs)[:count]])
     return found
@@ -110,13 +120,14 @@ def test_the_nearest_are_those_of_all_pairs(seed):
     everyone = Ranked(vectors, rng.permutation(n), rng.integers(0, 3, n))
     rows = rng.integers(0, n, 15)
     drawn = Ranked(vectors[rows], everyone.rank[rows], everyone.payee[rows])
-    near, cosine = nearest_others(everyone, drawn, 3)
-    assert [[i for i in row if i >= 0] for row in near.tolist()] == brute(everyone, drawn, 3)
-    assert ((near >= 0) == np.isfinite(cosine)).all()
-    assert (cosine <= 1.0).all()
+    for side in SIDES:
+        near, cosine = nearest_units(everyone, drawn, 3, side)
+        assert [[i for i in row if i >= 0] for row in near.tolist()] == brute(everyone, drawn, 3, side)
+        assert ((near >= 0) == np.isfinite(cosine)).all()
+        assert (cosine <= 1.0).all()
 
 
-def test_each_draw_stands_beside_earlier_units_of_others(run):
+def test_each_draw_stands_beside_earlier_and_later_units_of_others_and_its_own(run):
     page, drawn = written(run)
     _, results = finished_results(run, places_of(run))
     inputs = results.inputs
@@ -128,18 +139,23 @@ def test_each_draw_stands_beside_earlier_units_of_others(run):
     unit = inputs.submission.vectors / np.linalg.norm(inputs.submission.vectors, axis=1)[:, None]
     shown = 0
     for draw, (_, article) in zip(drawn.draws, articles, strict=True):
-        found = near.findall(article)
-        cosines = [float(cosine) for cosine, _, _ in found]
-        assert cosines == sorted(cosines, reverse=True)
-        for cosine, name, whose in found:
-            other = place[name]
-            assert time[other] < time[draw.row]
-            assert whose == owner[other] != draw.identity
-            assert float(cosine) == pytest.approx(float(unit[other] @ unit[draw.row]), abs=6e-4)
-            shown += 1
+        for part in article.split("<h4>")[2:]:
+            found = near.findall(part)
+            cosines = [float(cosine) for cosine, _, _ in found]
+            assert cosines == sorted(cosines, reverse=True)
+            for cosine, name, whose in found:
+                other = place[name]
+                assert whose == owner[other]
+                assert (whose == draw.identity) == part.startswith("Nearest units of the same payee")
+                if part.startswith("Nearest earlier"):
+                    assert time[other] < time[draw.row]
+                elif part.startswith("Nearest later"):
+                    assert time[other] > time[draw.row]
+                assert float(cosine) == pytest.approx(float(unit[other] @ unit[draw.row]), abs=6e-4)
+                shown += 1
         assert f"EUR {draw.amount:,.2f}, {draw.share:.1%} of what this payee earns" in article
         assert all(f"<li>{v:.4g}</li>" in article for v in inputs.submission.features[draw.row])
-    assert shown > 20
+    assert shown > 60
 
 
 def test_the_page_says_what_is_asked_and_asks_nobody_else(run):
@@ -148,7 +164,10 @@ def test_the_page_says_what_is_asked_and_asks_nobody_else(run):
     for what in ("the original file", "its source", "the consent"):
         assert what in text
     assert text.count("Dear seller 1,") == 1
-    assert "  - u1\n  - u2\n" in letter("anna", ["u1", "u2"], "f" * 64, True)
+    assert "  * u1\n  * u2\n" in letter("anna", ["u1", "u2"], "f" * 64, True)
+    asked = letter("anna", ["u1"], "f" * 64, True, "unit", LetterTerms("pool@example.org", "1 May"))
+    assert "please send us to pool@example.org by 1 May" in asked
+    assert "what that unit earns is forfeit" in asked
     assert not re.search(r"""(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//""", page)
     assert "default-src 'none'" in page
     assert 'name="viewport"' in page
@@ -174,7 +193,7 @@ def test_a_unit_that_was_drawn_twice_has_one_card_and_two_forms(run):
     assert re.findall(r'data-number="(\d+)"', card) == ["1", "2"]
     assert card.count('class="who"') == card.count("look 1 of 2") + card.count("look 2 of 2") == 2
     assert "by different people" not in articles[1][1]
-    assert page.count(f"  - {drawn.draws[0].unit}\n") == 1  # the payee is asked once
+    assert page.count(f"  * {drawn.draws[0].unit}\n") == 1  # the payee is asked once
 
 
 TWO = """
@@ -219,7 +238,13 @@ def test_hostile_names_and_texts_stay_names_and_texts(hostile):
     assert "(10,000 characters)" in page
     assert "(100,000 characters)" in page
     assert "{{ 7*7 }}" in page
-    assert len(page) < 200_000
+    assert len(page) < 300_000
+    with (hostile / "letters.csv").open(encoding="utf-8", newline="") as file:
+        letters = list(csv.DictReader(file))
+    assert {from_csv(row["payee"]) for row in letters} == set(HOSTILE.values())
+    assert all(row["asked"].startswith("the original file") for row in letters)
+    assert "⟨U+202E⟩" in letters[1]["first_words"]
+    assert not any(cell.startswith(tuple("=+-@")) for row in letters for cell in row.values())
 
 
 def test_texts_keep_their_lines_and_show_what_hides():

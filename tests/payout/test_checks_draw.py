@@ -1,4 +1,4 @@
-"""check draw: a function of manifest, plan and beacon, drawn once, by what units earn."""
+"""The draw: a function of manifest, plan and beacon, drawn once, by what units earn."""
 
 import csv
 from collections import Counter
@@ -81,13 +81,13 @@ def test_the_draw_is_a_function_of_manifest_plan_and_beacon(payout_run, tmp_path
     first = drawn(one)
     assert drawn(two).draws == first.draws
     assert named(drawn(other, "block 2")) != named(first)
-    assert named(drawn(planned, false_alarms=0.5)) != named(first)  # another plan with as many checks
+    assert named(drawn(planned, price="0.50")) != named(first)  # another plan with as many checks
     assert draw_key("a", "b", "c") != draw_key("a", "bc", "")
 
 
 def test_checks_are_drawn_once(folder):
     first = drawn(folder)
-    before = {p: p.read_bytes() for p in (folder / "checks.csv", folder / "checks.html")}
+    before = {p: p.read_bytes() for p in (folder / "checks.csv",)}
     assert draw_checks(folder, "block 1").draws == first.draws
     assert {p: p.read_bytes() for p in before} == before
     with pytest.raises(DataMarketError, match="are not drawn again"):
@@ -104,6 +104,9 @@ def test_there_is_no_draw_without_a_plan_nor_under_a_text_that_says_nothing(fold
     with pytest.raises(DataMarketError, match="no checks are drawn yet"):
         read_checks(folder)
     make_plan(folder, PlanRequest())
+    with pytest.raises(ParameterError, match="no beacon was announced"):
+        draw_checks(folder, "the value that suits me")
+    make_plan(folder, PlanRequest(announce="block 1"))
     for text in ("", "  ", "a\nb"):
         with pytest.raises(ParameterError, match="beacon"):
             draw_checks(folder, text)

@@ -7,7 +7,7 @@ from datamarket_gym.analysis.theorems import Checks, deterrence_gap
 from datamarket_gym.payout.checks.plan import CheckedPayee, CheckPlan, summarize_plan
 
 CHECKS = Checks(3, 0.8)
-PLAN = CheckPlan(checks=3, power=0.8, false_alarms=0.01, carried=["waiting"], least=50)
+PLAN = CheckPlan(checks=3, power=0.8, carried=["waiting"], least=50)
 
 
 def payee(name, paid, kappa, units=2000):
@@ -25,12 +25,6 @@ def test_what_is_left_goes_by_kappa_and_by_pay():
     assert found.most == pytest.approx(lossy, rel=0.01)
     assert found.kappa == 2.0
     assert (found.payees, found.paid, found.carried) == (2, 400, 40)
-
-
-def test_who_is_carried_has_nothing_to_lose_by_false_alarms():
-    found = summarize_plan(PLAN, [payee("even", 100_000, 1.0), payee("waiting", 40, 1.0)])
-    assert found.alarmed == pytest.approx(1 - 0.99**3)
-    assert found.alarm_cost == round((1 - 0.99**3) * 100_000)
 
 
 def test_a_payee_of_many_units_is_hardly_drawn_twice_and_one_of_a_single_unit_always():

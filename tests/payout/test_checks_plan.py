@@ -1,6 +1,6 @@
-"""check plan: how many checks, what they cost, what they leave, and who is carried instead."""
+"""The plan of checks: how many checks, what they cost, what they leave, and who is carried instead."""
 
-import json
+from datetime import UTC, datetime, time, timedelta
 
 import numpy as np
 import pytest
@@ -9,8 +9,14 @@ from payout_files import cents, copied, events
 
 from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
 from datamarket_gym.errors import DataMarketError, ParameterError
-from datamarket_gym.payout.checks.draw import draw_key, draw_units
-from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, paid_payees, read_check_plan
+from datamarket_gym.payout.checks.draw import draw_checks, draw_key, draw_units
+from datamarket_gym.payout.checks.plan import (
+    PlanRequest,
+    make_plan,
+    next_drand_round,
+    paid_payees,
+    read_check_plan,
+)
 from datamarket_gym.payout.ledger.account_statements import describe_entry
 from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import read_manifest
@@ -58,33 +64,14 @@ def test_the_plan_says_how_many_second_looks_there_will_be(folder):
     assert np.mean(again) == pytest.approx(found.again, abs=4 * np.std(again) / 300**0.5)
 
 
-def test_as_many_checks_as_leave_no_more_than_a_gain(folder):
-    few = make_plan(folder, PlanRequest(power=0.9))
-    found = make_plan(folder, PlanRequest(gain=few.gap / 4, power=0.9))
-    assert found.plan.checks > few.plan.checks
-    assert found.gap <= few.gap / 4
-    fewer = make_plan(folder, PlanRequest(checks=found.plan.checks - 1, power=0.9))
-    assert fewer.gap > few.gap / 4
-    with pytest.raises(ParameterError, match="leave something, however many"):
-        make_plan(folder, PlanRequest(gain=0.0, power=0.9))
-    with pytest.raises(ParameterError, match="either the checks or the gain"):
-        make_plan(folder, PlanRequest(checks=3, gain=0.1))
-    single = make_plan(folder, PlanRequest(gain=0.0, power=1.0))
-    assert single.plan.checks == 3  # one would do, and three were promised
-    assert single.gap == 0
-
-
 def test_what_was_promised_is_the_least(folder):
     with pytest.raises(ParameterError, match="3 for each payee were promised"):
         make_plan(folder, PlanRequest(checks=2))
-    assert make_plan(folder, PlanRequest(gain=0.9, power=1.0)).plan.checks == 3
 
 
-def test_cost_and_false_alarms_in_money(folder):
-    found = make_plan(folder, PlanRequest(price="2.50", false_alarms=0.01))
+def test_cost_in_money(folder):
+    found = make_plan(folder, PlanRequest(price="2.50"))
     assert found.cost == 250 * 3 * found.payees
-    assert found.alarmed == pytest.approx(1 - 0.99**3)
-    assert found.alarm_cost == round((1 - 0.99**3) * 100_000)
     assert found.below_price == 0
     dear = make_plan(folder, PlanRequest(price="90.00"))
     assert dear.below_price == sum(value < 27_000 for value in paid_to(folder).values()) > 0
@@ -104,8 +91,7 @@ def test_who_is_paid_less_than_least_is_carried(folder):
 @pytest.mark.parametrize(
     "wishes",
     [
-        {"power": 0.0}, {"power": 1.5}, {"checks": 0}, {"false_alarms": -0.1}, {"false_alarms": 2.0},
-        {"price": "two"}, {"least": "-1"}, {"announce": "a\tb"},
+        {"checks": 0}, {"price": "two"}, {"least": "-1"}, {"announce": "a\tb"},
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_nothing_is_entered(folder, wishes):
@@ -120,7 +106,8 @@ def test_planning_again_replaces_the_plan_and_the_history_keeps_both(folder):
     make_plan(folder, PlanRequest(checks=5, announce="block 2"), "B")
     make_plan(folder, PlanRequest(checks=5, announce="block 2"), "C")  # the same: nothing to note
     assert read_check_plan(folder).checks == 5
-    assert json.loads((folder / "checks" / "plan.json").read_text())["announced"] == "block 2"
+    assert read_check_plan(folder).announced == "block 2"
+    assert make_plan(folder, PlanRequest(checks=5)).plan.announced == "block 2"  # not taken back
     told = [(e.by, describe_entry(e)) for e in run_of(folder).history if e.kind == "planned"]
     assert [by for by, _ in told] == ["A", "B"]
     assert [detail.split(": ")[1].split(";")[0] for _, detail in told] == ["block 1", "block 2"]
@@ -130,3 +117,27 @@ def test_a_run_without_checks_can_be_checked_too(tmp_path):
     folder = paid(tmp_path, checks=0)
     assert make_plan(folder, PlanRequest()).plan.checks == 1
     assert make_plan(folder, PlanRequest(checks=2)).plan.checks == 2
+
+
+def test_the_proposed_round_of_drand_is_that_of_tomorrow_noon():
+    """Round 1 was published at genesis, and one every 30 seconds since."""
+    genesis = datetime(2020, 7, 22, 15, 17, 30, tzinfo=UTC)
+    assert genesis.timestamp() == 1595431050
+    for now in (
+        genesis,
+        datetime(2026, 11, 19, 23, 59, 59, tzinfo=UTC),
+        datetime(2026, 11, 20, tzinfo=UTC),
+    ):
+        number, published = next_drand_round(now)
+        assert published == genesis + timedelta(seconds=30 * (number - 1))
+        noon = datetime.combine(now.date() + timedelta(days=1), time(12), UTC)
+        assert timedelta(0) <= published - noon < timedelta(seconds=30)
+
+
+def test_a_round_that_was_announced_stays_and_its_value_is_64_digits(folder):
+    first = make_plan(folder, PlanRequest(announce="drand")).plan.announced
+    assert first.startswith(f"drand round {next_drand_round(datetime.now(UTC))[0]} ")
+    assert make_plan(folder, PlanRequest(announce="drand", checks=4)).plan.announced == first
+    with pytest.raises(ParameterError, match="64 digits"):
+        draw_checks(folder, "drand 8f0c")
+    assert draw_checks(folder, "8F0C" * 16).announced == first

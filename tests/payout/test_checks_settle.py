@@ -1,4 +1,4 @@
-"""check settle: everybody passed, or the pot is paid again; who fails is paid nothing and its other units stay."""
+"""Settling checks: everybody passed, or the pot is paid again; who fails is paid nothing and its other units stay."""
 
 import csv
 import json
@@ -43,9 +43,9 @@ def bad(folder, **options):
 
 def certificate(folder):
     plain = json.loads((folder / "certificate.json").read_text())
-    words = plain.pop("words")
+    words, announced = plain.pop("words"), plain.pop("announced")
     found = Deterrence.model_validate(plain)
-    assert found.words == words
+    assert words == found.words if announced else words.startswith(found.words)
     return found
 
 
@@ -79,7 +79,7 @@ def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payout
 
 def test_before_a_plan_approval_names_the_next_command(tmp_path):
     folder = paid(tmp_path)
-    with pytest.raises(DataMarketError, match=r"asks for 3 checks.*datamarket check plan"):
+    with pytest.raises(DataMarketError, match=r"asks for 3 checks.*datamarket check sample"):
         approve(folder)
     assert state(folder) == "draft"
     free = paid(tmp_path / "free", checks=0)
@@ -146,8 +146,6 @@ def test_missing_answers_wait_unless_the_operator_says_otherwise(folder):
 
 def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
     answered(folder, false=("seller 1",))
-    with pytest.raises(DataMarketError, match=r"'seller 1' failed.*--out"):
-        settle(folder)
     found = settle(folder, folder.parent / "new", keep_forfeited=False)
     new = folder.parent / "new"
     assert (found.run, found.checked, found.failed) == (new, False, ["seller 1"])

@@ -162,7 +162,7 @@ def test_a_run_that_was_said_to_be_checked_has_no_certificate_that_bears_it_out(
     assert bad(folder) == ["certificate.json"]
 
 
-@pytest.mark.parametrize("name", ["checks.csv", "checks/plan.json", "certificate.json"])
+@pytest.mark.parametrize("name", ["checks.csv", "certificate.json"])
 def test_files_that_are_no_text_are_found(at, name):
     folder = at("checked")
     (folder / name).write_bytes(b"\xff\xfe")
@@ -217,7 +217,7 @@ def test_when_everybody_fails_it_is_said_what_can_be_done(at, tmp_path):
 
 def test_the_command_says_what_to_publish_and_what_the_certificate_claims(tmp_path, capsys):
     folder = checked_payout_run(tmp_path)
-    check.plan(folder, announce="block 1")
+    check.sample(folder, announce="block 1")
     said = capsys.readouterr().out
     (entered,) = [e.content["detail"] for e in run_of(folder).history if e.kind == "planned"]
     assert f"plan {entered.split()[-1]}" in said

@@ -1,4 +1,4 @@
-"""``datamarket check``: plan, draw, record and settle the spot checks of a payout run."""
+"""``datamarket check``: sample, record and settle the spot checks of a payout run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from datamarket_gym.display import counted
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
-from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import CERTIFICATE, NOT_MADE, record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
-from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, read_check_plan
+from datamarket_gym.payout.checks.plan import PlanRequest
+from datamarket_gym.payout.checks.review_page import LETTERS, LetterTerms
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
-from datamarket_gym.payout.checks.settle import draw_messages, failure_messages, plan_rows, to_publish
+from datamarket_gym.payout.checks.settle import Sample, draw_messages, failure_messages, sample_checks
 from datamarket_gym.payout.checks.settle import settle as settle_checks
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
@@ -31,53 +31,54 @@ check = typer.Typer(
 )
 
 
-@check.command("plan")
+@check.command("sample")
+@terminal.with_moved_inputs
 @terminal.with_options(PlanRequest)
-def plan(run: terminal.RunFolder, options: PlanRequest, by: terminal.By = None) -> None:
-    """Plan how many units are checked, and show what that costs and leaves to gain. May be repeated until the draw."""
-    planned = make_plan(run, options, by)
+def sample(
+    run: terminal.RunFolder,
+    options: PlanRequest,
+    moved: dict[str, Any],
+    beacon: Annotated[
+        str, Option(help="The value of the beacon that was announced, once it is known.")
+    ] = "",
+    contact: Annotated[str, Option(help="Where payees send their proof, for the letters.")] = "",
+    answer_by: Annotated[str, Option(help="Day by which payees answer, for the letters.")] = "",
+    by: terminal.By = None,
+) -> None:
+    """Draw the units to check, once: at once by a local seed, or with --announce, and later --beacon, by a public one.
+
+    Writes checks.csv, checks.html to look at the units, and letters.csv with a letter to each payee. Drawn before, the
+    files are written again.
+    """
+    with shown_on_stderr(in_logs=False) as progress:
+        progress.stage("drawing the units to check")
+        places = places_of(run, **moved)
+        terms = LetterTerms(contact, answer_by)
+        sampled = sample_checks(run, options, beacon, by, terms=terms, places=places)
+    _print_sample(run, sampled)
+
+
+def _print_sample(run: Path, sampled: Sample) -> None:
+    """Print a plan, what was drawn by it, and the next command."""
+    planned, drawn, currency = sampled.plan, sampled.drawn, read_manifest(run)["currency"]
     title = f"Checks of {counted(planned.payees, 'payee')}"
-    rows = plan_rows(planned, read_manifest(run)["currency"])
-    print_rows(make_table("", " ", title=title, right=(" ",), boxed=True), rows)
+    print_rows(make_table("", " ", title=title, right=(" ",), boxed=True), planned.rows(currency))
     if planned.below_price:
         say(
             f"{planned.below_price:,} of these payees are paid less than their checks cost; with --least they are "
             "neither checked nor paid, and can submit their units again."
         )
-    beacon = planned.plan.announced
-    if not beacon:
+    if drawn is None:
         say(
-            "No beacon is announced, so that payees have only your word that it was not chosen: plan again with "
-            "--announce.",
-            WARNING,
+            f"Tell the payees that the beacon will be “{visible(planned.plan.announced, 300)}”; once it is known: "
+            f"datamarket check sample {run} --beacon TEXT"
         )
-    say(
-        "Tell the payees "
-        f"{f'that the beacon will be “{visible(beacon, 200)}”' if beacon else 'what the beacon will be'}; "
-        f"once it is known: datamarket check draw {run} --beacon TEXT"
-    )
-    for what, value in to_publish(run, planned.plan):
-        say(f"Publish with it: {what} {value}", whole=True)
-
-
-@check.command("draw")
-@terminal.with_moved_inputs
-def draw(
-    run: terminal.RunFolder,
-    beacon: Annotated[str, Option(help="The public random number that was announced with the plan.")],
-    moved: dict[str, Any],
-    by: terminal.By = None,
-) -> None:
-    """Draw the units to check, once, and write them to checks.csv and, to read, checks.html.
-
-    The same beacon again changes nothing; another is refused.
-    """
-    with shown_on_stderr(in_logs=False) as progress:
-        progress.stage("drawing the units to check")
-        drawn = draw_checks(run, beacon, by, places_of(run, **moved))
+        for what, value in planned.published(run):
+            say(f"Publish with it: {what} {value}", whole=True)
+        return
     payees = len({each.payee for each in drawn.draws})
     title = f"{counted(len(drawn.draws), 'check')} of {counted(payees, 'payee')}"
-    heads = ("number", "payee", "unit", f"amount ({read_manifest(run)['currency']})")
+    heads = ("number", "payee", "unit", f"amount ({currency})")
     rows = [
         (str(each.number), visible(each.payee), visible(each.unit), f"{each.amount:.2f}")
         for each in drawn.draws[:FEW]
@@ -86,15 +87,22 @@ def draw(
         print_rows(make_table(*heads, title=title, right=(heads[0], heads[3]), boxed=True), rows)
     say_more(len(drawn.draws), f" in {CHECKS}")
     say(draw_messages(drawn))
-    if not read_check_plan(run).announced:
-        say("The beacon was not announced beforehand.", WARNING)
-    if drawn.draws:
+    if sampled.checked:
+        _print_checked(run)
+    elif drawn.draws:
         say(
-            f"Read {run / PAGE}, ask the payees, write down the outcomes; then: "
+            f"Read {run / PAGE}, write to the payees ({run / LETTERS}), write down the outcomes; then: "
             f"datamarket check record {run} outcomes.csv"
         )
     else:
         say(f"There is nothing new to check; then: datamarket check settle {run}")
+
+
+def _print_checked(run: Path) -> None:
+    certificate = run / CERTIFICATE
+    say(f"checked; the certificate is {certificate}; then: datamarket ledger approve {run}")
+    if certificate.is_file():
+        say(read_json(certificate)["words"])
 
 
 @check.command("record")
@@ -128,9 +136,7 @@ def record(
     )
     then = f"datamarket check settle {run}"
     if answers.count("unanswered"):
-        then = f"record the others, or, once their time is over: {then} --unanswered false --out FOLDER"
-    elif answers.count("false"):
-        then += " --out FOLDER"
+        then = f"record the others, or, once their time is over: {then} --unanswered false"
     say(f"Then: {then}")
 
 
@@ -138,7 +144,10 @@ def record(
 def settle(
     run: terminal.RunFolder,
     out: Annotated[
-        Path | None, Option(help="Folder of a new draft; needed if a payee failed or was not checked.")
+        Path | None,
+        Option(
+            help="Folder of the new draft, if a payee failed or was not checked; the next beside RUN if left out."
+        ),
     ] = None,
     unanswered: Annotated[
         Literal["wait", "false"],
@@ -155,27 +164,32 @@ def settle(
 ) -> None:
     """End the checks of a run.
 
-    If every payee passed, the run can be approved. Otherwise false units and payees who failed are removed, and the
-    others are paid by a new draft.
+    If every payee passed, the run can be approved. Otherwise what failed is removed and the others are paid by a new
+    draft, of which only units that nobody has looked at yet are checked.
     """
     keep = forfeited == "keep"
     with shown_on_stderr() as progress:
         settled = settle_checks(
             run, out, by, unanswered_false=unanswered == "false", keep_forfeited=keep, progress=progress
         )
+    say([f"Warning: {words.rstrip('.')}." for words in settled.warnings], WARNING)
     say(failure_messages(settled))
     if settled.carried:
         say(
             f"Neither checked nor paid: {counted(len(settled.carried), 'payee')}; their units, to be submitted again: "
             f"{settled.run / CARRIED}"
         )
-    if settled.checked:
-        certificate = settled.run / CERTIFICATE
-        say(f"checked; the certificate is {certificate}; then: datamarket ledger approve {settled.run}")
-        say(read_json(certificate)["words"])
-        return
-    say(
-        f"{'What was not forfeited' if keep else 'The amount'} is divided among the others in a new draft, "
-        f"{settled.run}; {run} can no longer be approved. Amounts have changed, so units may have to be drawn that "
-        f"were not: announce another beacon, then: datamarket check plan {settled.run} --announce TEXT"
-    )
+    if settled.run != run:
+        what = "What was not forfeited" if keep else "The amount"
+        say(
+            f"{what} is divided among the others in a new draft, {settled.run}; {run} can no longer be approved."
+        )
+    if settled.sample is not None:
+        _print_sample(settled.run, settled.sample)
+    elif settled.checked:
+        _print_checked(settled.run)
+    else:
+        say(
+            "Amounts have changed, so units may have to be drawn that were not: announce another beacon, then: "
+            f"datamarket check sample {settled.run} --announce TEXT"
+        )

@@ -111,7 +111,7 @@ def _print_payments(paid: PaidRequest, dry_run: bool) -> None:
         return
     out = paid.request.out
     accept = ", with --accept WARNING for each warning" if paid.warnings else ""
-    check = f"datamarket check plan {out}, and " if paid.request.spec.checks else ""
+    check = f"datamarket check sample {out}, and " if paid.request.spec.checks else ""
     say(
         f"{paid.played} Read {out / 'report.html'}; then: {check}datamarket ledger approve {out}{accept}"
     )

@@ -259,6 +259,11 @@ class PayoutSpec(Document):
         ge=0,
         le=MOST_CHECKS,
     )
+    forfeit: Literal["payee", "unit"] = _check(
+        "What a unit that a spot check finds false forfeits: payee (all that its payee is paid; if left out), which "
+        "deters, or unit (what it earns, and units of its payee that it was matched with), which does not.",
+        "payee",
+    )
     power: float = _check("Probability that a spot check detects a false unit; 0.8 if left out.", 0.8)
     leak_check: LeakCheck = _check(
         "Units that equal a validation row, or nearly: drop (they earn nothing; if left out), error (the run stops) or "

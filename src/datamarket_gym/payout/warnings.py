@@ -787,7 +787,7 @@ def required_checks_message(results: Results) -> str:
         gain = f"at most {half} of its payment, for half of the payees, and {most} for any"
     return (
         f"Before this run is approved, {counted(spec.checks, 'unit')} of each payee are to be checked, drawn by what "
-        "they earn (datamarket check plan, draw, record, settle). Where a check finds a unit that is not genuine "
+        "they earn (datamarket check sample, record, settle). Where a check finds a unit that is not genuine "
         f"{spec.power:.0%} of the time and a payee that fails is paid nothing, submitting such units can be expected "
         f"to gain it {gain}, beyond what they raise the pay of its genuine units by (kappa is at most "
         f"{kappa.max():.2f}). A unit that is drawn more than once is checked as often, by different people."

@@ -16,6 +16,7 @@ from datamarket_gym.analysis.theorems.deterrence import (
     deterrence_gap,
     expected_false_alarm_cost,
     false_alarm_probability,
+    unit_forfeit_gap,
 )
 from datamarket_gym.analysis.theorems.fairness import fairness_bound
 from datamarket_gym.analysis.theorems.leakage import Comparison, Externality, NoMatchingError, decompose
@@ -58,4 +59,5 @@ __all__ = [
     "split_gain",
     "stopping_k",
     "theorem_bound",
+    "unit_forfeit_gap",
 ]

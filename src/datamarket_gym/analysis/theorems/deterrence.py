@@ -36,6 +36,9 @@ _LEAST = 1e-6  # units that are a smaller part of a payment are taken for ones o
 _MOST = 30  # as a power of two, checks of a payee beyond which none is asked for
 _ROUNDING = 1e-9
 
+Examined = Literal["anew", "once"]
+"""How a unit that is drawn twice is examined: again, without knowledge of the first time, or once."""
+
 
 @dataclass(frozen=True)
 class Checks(Described):
@@ -100,6 +103,34 @@ def _gap(m: float, q: float, kappa: float, w: float) -> float:
     whole = float(likely @ left**m)
     with_rest = float(likely @ np.clip(left - rest, 0.0, 1.0) ** m)
     return max(0.0, whole - kappa * rest, q * with_rest + (1.0 - q) * whole)
+
+
+def unit_forfeit_gap(checks: Checks, share: ArrayLike, examined: Examined = "anew") -> float:
+    """Compute what a payee of false units alone keeps in expectation where only units that are found forfeit.
+
+    A unit with the share p of the payment is not found with probability (1 - q p)^m, so that the sum of p (1 - q p)^m
+    is kept, and no set of false units gains more at these amounts. Of n equal units that is (1 - q / n)^m, which tends
+    to 1: whatever m and q are, enough small units make it vacuous.
+
+    Parameters
+    ----------
+    checks
+        m and q.
+    share
+        The share of each unit of a payee in its payment; 1 is returned where units lose money (kappa > 1), for the
+        argument needs that what is kept is a sum of parts that are not negative.
+    examined
+        How a unit that is drawn twice is examined; ``once``: it is missed for good with probability 1 - q.
+
+    Returns
+    -------
+    float
+    """
+    p, m, q = np.asarray(share, dtype=np.float64), checks.per_payee, checks.power
+    if (p < 0.0).any() or p.sum() > 1.0 + 1e-6:
+        return 1.0
+    missed = (1.0 - q * p) ** m if examined == "anew" else 1.0 - q * (1.0 - (1.0 - p) ** m)
+    return min(1.0, float(p @ missed))
 
 
 def checks_needed(
@@ -175,17 +206,19 @@ def expected_false_alarm_cost(checks: Checks, rate: float, payments: ArrayLike) 
 GAIN = 0.02
 """Of the largest payment: what may be left where manipulation counts as deterred."""
 
+Forfeit = Literal["payee", "unit"]
+"""What is forfeited where a check finds a unit false: all that its payee is paid, or what that unit earns."""
+
 UTILITY = "units of the utility"
 """What amounts are counted in where no money was named."""
-
-Examined = Literal["anew", "once"]
-"""How a unit that is drawn twice is examined: again, without knowledge of the first time, or once."""
 
 
 class Deterrence(Document):
     """State what spot checks leave to be gained, in expected money, whatever the payees of a run did.
 
     ``claim`` is "deterred" where no payee can gain more than ``gain`` of the largest payment. Gains add up over names.
+    Where a false unit forfeits no more than itself (``forfeit`` is "unit"), nothing is claimed, and ``gap`` is what a
+    payee of false units alone keeps of its payment in expectation (`unit_forfeit_gap`).
     """
 
     claim: Literal["deterred", "none"]
@@ -202,6 +235,7 @@ class Deterrence(Document):
     externality: Externality
     gain: float
     money: str
+    forfeit: Forfeit = "payee"
 
     @property
     def checks(self) -> Checks:
@@ -209,19 +243,24 @@ class Deterrence(Document):
 
     @property
     def residual(self) -> float | None:
-        """Return T gap + s, the most a payee can gain in expectation; None where the externality is unknown."""
+        """Return T gap + s, the most a payee can gain in expectation; None where that is not known."""
         amount = self.externality.amount
-        return None if amount is None else self.payment * self.gap + amount
+        return None if amount is None or self.forfeit == "unit" else self.payment * self.gap + amount
 
     @property
     def words(self) -> str:
         power = (
             f"That a check of a false unit finds it out with probability {self.power:.3g} is assumed."
         )
-        return " ".join((_what(self), power, _left(self), _LIMITS))
+        limits = _LIMITS if self.forfeit == "payee" else _LIMITS_OF_UNITS
+        return " ".join((_what(self), power, _left(self), limits))
 
     @model_validator(mode="after")
     def _claims_no_more_than_it_may(self) -> Deterrence:
+        if self.forfeit == "unit":
+            if self.claim != "none" or not 0.0 <= self.gap <= 1.0:
+                raise ValueError("claims something where a false unit forfeits no more than itself")
+            return self
         try:
             gap = _gap_deterred(self.checks, self.kappa, self.largest_unit, self.examined)
         except DataMarketError as error:
@@ -346,11 +385,16 @@ def certified_checks(
     examined: Examined = "once",
     money: str = UTILITY,
     gain: float = GAIN,
+    unit_gap: float | None = None,
 ) -> Deterrence:
+    """Certify checks of payees who passed them; ``unit_gap`` is what is left where only false units forfeit."""
     require_in("gain", gain, 0.0, math.inf)
-    payment, gap = max(payments, default=0.0), _gap_deterred(checks, kappa, largest_unit, examined)
+    payment, gap = max(payments, default=0.0), unit_gap
+    if gap is None:
+        gap = _gap_deterred(checks, kappa, largest_unit, examined)
     return Deterrence(
-        claim=_claim(payment, gap, externality, gain),
+        claim=_claim(payment, gap, externality, gain) if unit_gap is None else "none",
+        forfeit="payee" if unit_gap is None else "unit",
         per_payee=checks.per_payee,
         power=checks.power,
         examined=examined,
@@ -386,7 +430,13 @@ def _what(d: Deterrence) -> str:
         whose = f"Of each of {d.payees} payees, who are paid {most},"
     text = (
         f"{whose} {counted(d.per_payee, 'unit')} are drawn in proportion to what they earn, and checked; a unit that "
-        f"is drawn twice is examined {d.examined}. Who fails forfeits the payment."
+        f"is drawn twice is examined {d.examined}. "
+    )
+    text += (
+        "Who fails forfeits the payment."
+        if d.forfeit == "payee"
+        else "A unit that is found false earns nothing, nor do units of its payee that it was matched with; the payee "
+        "keeps the rest."
     )
     if d.carried_forward:
         text += f" Carried forward, not paid this time: {counted(d.carried_forward, 'payee')} with too little."
@@ -401,6 +451,11 @@ def _amount(d: Deterrence, amount: float | None) -> str:
 
 
 def _left(d: Deterrence) -> str:
+    if d.forfeit == "unit":
+        return (
+            f"The claim is none: a payee of false units alone would be expected to keep {d.gap:.1%} of what the first "
+            "draft paid it, and more, up to all of it, the smaller its units are."
+        )
     terms = f"the gap is {d.gap:.4g} of a payment (kappa {d.kappa:.4g} at the most)"
     if d.residual is None:
         return (
@@ -423,4 +478,9 @@ _LIMITS = (
     "that all names of a person gain no more than the gap times what they are paid together, and the externality. "
     "It needs checks that find any false unit with that probability, however it was made, draws that nobody could "
     "foresee, and a new draw wherever others failed and the rest is paid again."
+)
+_LIMITS_OF_UNITS = (
+    "Such checks take false units out and set a price on few, large ones; they do not deter many small ones. What "
+    "takes the place of a unit that was found, in the next draft, is not counted. Only forfeits of the whole payment make "
+    "manipulation not worth while."
 )

@@ -1,9 +1,10 @@
-"""check draw: which units are checked, a function of the run's manifest, the plan and a beacon, and of nothing else.
+"""Which units are checked: a function of the run's manifest, the plan and a beacon, and of nothing else.
 
 Of each payee m units are drawn, with replacement, with probability a_u+ / P. The random number of a draw is an HMAC
-(SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon. A
-submitter cannot foresee it, since the beacon comes later; the operator cannot move it, since the manifest and the plan
-are in the ledger before the beacon is known. ``verify`` recomputes it.
+(SHA-256) of the payee and the draw's number under a key that is a hash of the manifest, the plan and the beacon.
+``verify`` recomputes it. The beacon is a public value that was announced before anybody could know it, or else a local
+seed: made, and entered into the ledger, in the moment of the draw, so that no submitter can foresee it and no second
+one can be tried here, though the operator could have tried some elsewhere.
 
 A run that settles an earlier one pays other amounts: with p the chances of a payee's units then and p' now, a draw u of
 then stands with probability min(1, p'_u / p_u), else there is a new one, by (p' - p)+. What is drawn in
@@ -18,6 +19,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
+import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -30,10 +33,10 @@ from datamarket_gym.errors import DataMarketError, ParameterError, RunError
 from datamarket_gym.execution.arrays import Values
 from datamarket_gym.execution.files import sha256, write_text
 from datamarket_gym.payout.checks.plan import (
-    PLAN_FILE,
     CheckedPayee,
     CheckPlan,
     EarlierChecks,
+    is_drand,
     paid_payees,
     read_earlier_checks,
     working_in,
@@ -42,7 +45,6 @@ from datamarket_gym.payout.ledger.runs import run_of, transaction_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by
 from datamarket_gym.payout.names import csv_text
-from datamarket_gym.payout.stored_inputs import Places
 
 CHECKS_FILE = "checks.csv"
 COLUMNS = ("number", "payee", "identity", "unit", "look", "amount", "share", "asked")
@@ -52,6 +54,11 @@ REQUESTED_PROOF = (
     "the consent or the licence under which it is handed in",
 )
 """What a payee is asked for, of each drawn unit."""
+LOCAL_SEED = (
+    "The units were drawn by a seed of the operator's own machine, not by a public number announced beforehand: payees "
+    "have only the operator's word that the sample was not chosen."
+)
+"""What a local seed weakens."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class DrawnChecks:
     checks: int
     power: float
     draws: list[Draw]
+    announced: str = ""  # what the beacon was announced as; empty for a local seed
     kept: list[Draw] = field(default_factory=list)
     before: dict[str, list[str]] = field(default_factory=dict)
 
@@ -91,33 +99,26 @@ class DrawnChecks:
         return numbers
 
 
-def draw_checks(
-    run: Path, beacon: str, by: str | None = None, places: Places | None = None
-) -> DrawnChecks:
-    """Draw units once: the same beacon again changes nothing, another is refused.
-
-    ``places`` says where the run's inputs are now, of which the page shows what was drawn.
-    """
-    from datamarket_gym.payout.checks.review_page import write_checks_page
-
-    _require_beacon(run, beacon)
+def draw_checks(run: Path, beacon: str = "", by: str | None = None) -> DrawnChecks:
+    """Draw units once, by a local seed if no beacon is given: later calls change nothing, another beacon is refused."""
     with working_in(run):
         with transaction_of(run) as (transaction, record):
             if record.draw is None:
                 if record.plan is None:
                     raise DataMarketError(
-                        f"there is no plan to draw by; run datamarket check plan {run}, with --announce and what the "
-                        "beacon will be"
+                        f"there is no plan to draw by; run datamarket check sample {run}"
                     )
-                transaction.add("drawn", run=record.run, content={"beacon": beacon}, by=by)
-            elif record.draw.beacon != beacon:
+                announced = CheckPlan.model_validate_json(record.plan).announced
+                if beacon or announced:
+                    _require_beacon(run, beacon, announced)
+                value = beacon or f"local seed {secrets.token_hex(16)}"
+                transaction.add("drawn", run=record.run, content={"beacon": value}, by=by)
+            elif beacon and record.draw.beacon != beacon:
                 raise DataMarketError(
                     f"checks of this run were drawn under the beacon {record.draw.beacon!r}, and are not drawn again"
                 )
         drawn = recompute_draw(run)  # drawn for good, whatever becomes of this process
-        write_text(run / PLAN_FILE, str(run_of(run).plan))
         write_text(run / CHECKS_FILE, checks_text(drawn))
-        write_checks_page(run, drawn, places)
     return drawn
 
 
@@ -126,10 +127,10 @@ def read_checks(run: Path) -> DrawnChecks:
     drawn = recompute_draw(run)
     path = run / CHECKS_FILE
     if not path.is_file():
-        raise RunError(f"{str(path)!r} is missing; draw again with the same beacon")
+        raise RunError(f"{str(path)!r} is missing; to write it again: datamarket check sample {run}")
     if path.read_bytes() != checks_text(drawn).encode():
         raise RunError(
-            f"{str(path)!r} was changed after the draw; delete it and draw again with the same beacon"
+            f"{str(path)!r} was changed after the draw; to write it again: datamarket check sample {run}"
         )
     return drawn
 
@@ -138,7 +139,7 @@ def recompute_draw(run: Path) -> DrawnChecks:
     """Work out the draw from the files of the run, and the plan and the beacon in its ledger."""
     record = run_of(run).draw
     if record is None:
-        raise DataMarketError(f"no checks are drawn yet; run: datamarket check draw {run} --beacon TEXT")
+        raise DataMarketError(f"no checks are drawn yet; run: datamarket check sample {run}")
     manifest = read_manifest(run)
     plan = CheckPlan.model_validate_json(record.plan)
     key = draw_key(sha256(run / MANIFEST), record.plan, record.beacon)
@@ -146,7 +147,9 @@ def recompute_draw(run: Path) -> DrawnChecks:
     draws, kept = draw_units(key, plan, paid_payees(run, manifest), earlier)
     made = {unit: [name for name in names if name] for unit, names in earlier.reviewers.items()}
     before = {d.unit: made[d.unit] for d in draws if made.get(d.unit)}
-    return DrawnChecks(manifest["run"], record.beacon, plan.checks, plan.power, draws, kept, before)
+    return DrawnChecks(
+        manifest["run"], record.beacon, plan.checks, plan.power, draws, plan.announced, kept, before
+    )
 
 
 def draw_key(manifest: str, plan: str, beacon: str) -> bytes:
@@ -220,11 +223,20 @@ def checks_text(drawn: DrawnChecks) -> str:
     return csv_text(COLUMNS, rows, ("amount", "share"))
 
 
-def _require_beacon(run: Path, beacon: str) -> None:
-    if not beacon.strip():
-        raise ParameterError("beacon", beacon, "give the value that was announced")
+def _require_beacon(run: Path, beacon: str, announced: str) -> None:
+    """Refuse a beacon that was not announced, that a payee knew, or that is not what was announced."""
+    if announced and not beacon.strip():
+        raise ParameterError("beacon", beacon, f"give the value that was announced: {announced}")
     if not beacon.isprintable():
         raise ParameterError("beacon", ascii(beacon), "it holds characters that cannot be read")
+    if not announced:
+        raise ParameterError(
+            "beacon", beacon,
+            "no beacon was announced, and one that is chosen now proves nothing; announce one that nobody knows yet "
+            f"(datamarket check sample {run} --announce drand), or leave it out",
+        )  # fmt: skip
+    if is_drand(announced) and not re.fullmatch("[0-9a-f]{64}", same_beacon(beacon)):
+        raise ParameterError("beacon", beacon, f"the value of {announced}, is 64 digits from 0 to f")
     settles = settled_by(read_manifest(run))
     earlier = [] if settles is None else [*settles.beacons, settles.beacon]
     if same_beacon(beacon) in map(same_beacon, earlier):

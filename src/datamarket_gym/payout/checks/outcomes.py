@@ -1,4 +1,4 @@
-"""check record: the outcomes of checks; whether files, ledger and beacon agree on them, and what they certify.
+"""The outcomes of checks; whether files, ledger and beacon agree on them, and what they certify.
 
 A table of outcomes has one row per check: ``number`` (or ``unit``), ``outcome`` (genuine, false or unanswered), and if
 wanted ``note`` and ``by``. Checks of one unit that find it genuine must be made by different people, who are named.
@@ -28,10 +28,12 @@ from datamarket_gym.execution.files import (
     remove_leftovers,
     sha256,
     write_json,
+    write_text,
 )
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.payout.checks.draw import (
     CHECKS_FILE,
+    LOCAL_SEED,
     Draw,
     DrawnChecks,
     checks_text,
@@ -42,18 +44,17 @@ from datamarket_gym.payout.checks.plan import (
     CARRIED_FILE,
     EARLIER_FILE,
     FOLDER,
-    PLAN_FILE,
     CheckPlan,
+    SettledDraft,
     carried_text,
     paid_payees,
     working_in,
 )
-from datamarket_gym.payout.ledger.entries import require_draft
+from datamarket_gym.payout.ledger.entries import APPROVED, require_draft
 from datamarket_gym.payout.ledger.runs import run_of, transaction_of
 from datamarket_gym.payout.ledger.store import is_readable
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check, read_manifest, settled_by, spec_of
-from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import from_csv, visible
 
 OUTCOMES = ("genuine", "false", "unanswered")  # unanswered: no proof was received
@@ -300,33 +301,56 @@ def record_answers(
 def certificate_text(run: Path) -> str:
     """Certify what the checks of a run leave to be gained, for payees who passed them."""
     manifest, record = read_manifest(run), run_of(run)
-    money, settles, payees = (
-        Currency(manifest["currency"]),
-        settled_by(manifest),
-        paid_payees(run, manifest),
-    )
-    if record.plan is not None:
-        checks = CheckPlan.model_validate_json(record.plan).spot_checks
+    settles, spec, payees = settled_by(manifest), spec_of(manifest), paid_payees(run, manifest)
+    drawn = None if record.draw is None else read_checks(run)
+    if drawn is not None:
+        checks, examined = Checks(drawn.checks, drawn.power), examination_of(drawn, answers_of(run))
     elif settles is not None:  # no payee failed there, so that nothing was drawn here
-        checks = Checks(settles.checks, settles.power)
+        checks, examined = Checks(settles.checks, settles.power), settles.examined
     else:
-        raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
-    if settles is not None and record.draw is None:
-        examined = settles.examined
-    else:
-        examined = examination_of(read_checks(run), answers_of(run))
-    mechanism = Mechanism.model_validate(manifest["mechanism"])
+        raise DataMarketError(f"no checks are drawn yet; run: datamarket check sample {run}")
+    unit_gap = None
+    if spec.forfeit == "unit":
+        left = max(p.gap(checks, "unit", examined) for p in payees)
+        unit_gap = left if settles is None else max(left, settles.gap)
     certificate = certified_checks(
         checks,
-        payments=[p.paid / 10**money.digits for p in payees],
+        payments=[p.paid / 10**spec.money.digits for p in payees],
         kappa=max(p.kappa for p in payees),
         largest_unit=max(p.largest_unit for p in payees),
-        externality=Externality.by(mechanism, spec_of(manifest).utility),
+        externality=Externality.by(Mechanism.model_validate(manifest["mechanism"]), spec.utility),
         carried_forward=len(settles.carried) if settles else 0,
         examined=examined,
-        money=money.code,
+        money=spec.currency,
+        unit_gap=unit_gap,
     )
-    return json_text({**certificate.model_dump(mode="json"), "words": certificate.words})
+    words, announced = [certificate.words], was_announced(settles, drawn)
+    if not announced:
+        words.append(LOCAL_SEED)
+    plans = [
+        CheckPlan.model_validate_json(e.content["plan"]) for e in record.history if e.kind == "planned"
+    ]
+    changes = len({plan.announced for plan in plans} - {""}) - 1
+    if changes > 0:
+        words.append(f"What was announced as the beacon was changed {changes} times before the draw.")
+    return json_text(
+        {**certificate.model_dump(mode="json"), "announced": announced, "words": " ".join(words)}
+    )
+
+
+def was_announced(settles: SettledDraft | None, drawn: DrawnChecks | None) -> bool:
+    """Return whether every beacon so far was announced beforehand: that of a draw, and of the drafts before it."""
+    now = drawn is None or bool(drawn.announced)
+    return now and (settles is None or settles.announced)
+
+
+def mark_checked(run: Path, detail: str, by: str | None) -> None:
+    """Certify a run, and enter that it is checked; if it was before, only the file is written again."""
+    write_text(run / CERTIFICATE, certificate_text(run))
+    with transaction_of(run) as (transaction, record):
+        if record.state not in ("checked", *APPROVED):
+            content = {"detail": detail, "outcomes": outcomes_digest(run)}
+            transaction.add("checked", run=record.run, content=content, by=by)
 
 
 def verify_checks(run: Path) -> Iterator[Check]:
@@ -340,12 +364,10 @@ def verify_checks(run: Path) -> Iterator[Check]:
             yield _compare(run, CARRIED_FILE, lambda: text, again)
     if any(entry.kind == "checked" for entry in record.history):
         yield _compare(run, CERTIFICATE, lambda: certificate_text(run), "settle again")
-    if record.plan is not None:
-        yield _compare(run, PLAN_FILE, lambda: str(record.plan), "plan or draw again")
     if record.draw is not None and same:  # the draw goes by the earlier one
         drawn = recompute_draw(run)
         text = checks_text(drawn)
-        check = _compare(run, CHECKS_FILE, lambda: text, "draw again with the same beacon")
+        check = _compare(run, CHECKS_FILE, lambda: text, f"run datamarket check sample {run}")
         yield check
         if check.good:
             yield from _verify_answers(run, drawn)

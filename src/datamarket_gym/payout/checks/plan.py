@@ -1,4 +1,4 @@
-"""check plan: which payees and units of a run are checked how often, and what that costs and leaves to gain.
+"""The plan of spot checks: which payees and units are checked how often, what that costs and leaves to gain.
 
 A plan decides the draw, with the run and the beacon, and may change until there is one. Identities that are paid as one
 are one payee, under the first of their names. A unit earns a_u (the column ``amount`` of clusters.parquet, as a part of
@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-from bisect import bisect_left
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -29,10 +30,11 @@ from pydantic import Field, field_validator
 
 from datamarket_gym.analysis.theorems.deterrence import (
     Checks,
+    Forfeit,
     deterrence_gap,
-    expected_false_alarm_cost,
-    false_alarm_probability,
+    unit_forfeit_gap,
 )
+from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, ParameterError, RunError, require_in
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import (
@@ -44,6 +46,7 @@ from datamarket_gym.execution.files import (
     write_text,
 )
 from datamarket_gym.payout.ledger.runs import run_of, transaction_of
+from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text
@@ -51,10 +54,34 @@ from datamarket_gym.payout.settings import MOST_CHECKS
 from datamarket_gym.registry import Document
 
 FOLDER = "checks"
-PLAN_FILE = f"{FOLDER}/plan.json"
 EARLIER_FILE = f"{FOLDER}/before.parquet"
 CARRIED_FILE = "carried.csv"
 _MOST_KAPPA = 1e9
+DRAND = "drand"
+"""The announcement for which a round of drand is proposed."""
+_GENESIS, _PERIOD = (
+    1595431050,
+    30,
+)  # of drand's default chain: its first round, in Unix time, and seconds between rounds
+
+
+def next_drand_round(now: datetime) -> tuple[int, datetime]:
+    """Return the round of drand's default chain at noon (UTC) of the next day, and when it is published."""
+    noon = datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(12), UTC)
+    rounds = math.ceil((noon.timestamp() - _GENESIS) / _PERIOD)
+    return rounds + 1, datetime.fromtimestamp(_GENESIS + rounds * _PERIOD, UTC)
+
+
+def describe_drand_round(now: datetime) -> str:
+    """Write an announcement that leaves no choice: the chain, the round, its value and when that is there."""
+    number, published = next_drand_round(now)
+    when = f"{published:%Y-%m-%d %H:%M:%S} UTC"
+    return f"drand round {number} (default chain, {when}): randomness in https://api.drand.sh/public/{number}"
+
+
+def is_drand(announced: str) -> bool:
+    """Return whether a round of drand was announced, whose value is 64 hexadecimal digits."""
+    return announced.startswith("drand round ")
 
 
 @contextmanager
@@ -91,6 +118,13 @@ class CheckedPayee:
     @property
     def largest_unit(self) -> float:
         return float(self.share.max())
+
+    def gap(self, checks: Checks, forfeit: Forfeit, examined: Literal["anew", "once"] = "anew") -> float:
+        """Return what is left to gain for this payee, as a part of its payment."""
+        if forfeit == "unit":
+            return unit_forfeit_gap(checks, self.share * self.kappa, examined)
+        once = self.largest_unit if examined == "once" else 0.0
+        return deterrence_gap(checks, self.kappa, largest_unit=once)
 
 
 def payee_names(run: Path) -> dict[str, str]:
@@ -147,11 +181,10 @@ def carried_text(run: Path) -> str:
 class CheckPlan(Document):
     checks: int = Field(ge=1, le=MOST_CHECKS)
     power: float = Field(gt=0, le=1)
-    announced: str = ""  # what the beacon will be
+    announced: str = ""  # what the beacon will be; empty where the draw is by a local seed
     least: int = Field(default=0, ge=0)
     carried: list[str] = Field(default_factory=list)  # payees who are paid less than that
     price: int = Field(default=0, ge=0)  # of one check
-    false_alarms: float = Field(default=0.0, ge=0, le=1)  # that a check rejects a genuine unit
 
     @property
     def spot_checks(self) -> Checks:
@@ -166,31 +199,19 @@ class PlanRequest(Document):
     """The settings of a plan; None where the run's own settings decide."""
 
     checks: int | None = Field(
-        None, description="Checks of each payee; as many as the run requires if left out."
-    )
-    gain: float | None = Field(
-        None,
-        description="Instead of --checks: as many checks as leave at most this to gain by false units, as a share of a "
-        "payment, such as 0.01.",
-    )
-    power: float | None = Field(
-        None,
-        description="Probability that a check of a false unit finds out; that of the run if left out.",
+        default=None, description="Checks of each payee; as many as the run requires if left out."
     )
     price: str | None = Field(
-        None, description="Cost of one check, such as 2.50, to see what all of them cost."
+        default=None, description="Cost of one check, such as 2.50, to see what all of them cost."
     )
     least: str | None = Field(
-        None,
+        default=None,
         description="Payees who are paid less than this are neither checked nor paid; they can submit again.",
     )
-    false_alarms: float = Field(
-        0.0, description="Probability that a check takes a genuine unit for a false one; 0 if left out."
-    )
     announce: str = Field(
-        "",
-        description="What the public random number that draws the units (the beacon) will be, such as "
-        '"the hash of Bitcoin block 900000".',
+        default="",
+        description="What the public random number that draws the units (the beacon) will be, before anybody can know "
+        "it; drand for tomorrow's noon round of drand. Units are drawn later, with --beacon.",
     )
 
     @field_validator("price", "least")
@@ -212,41 +233,76 @@ class PlanSummary:
     units: float  # expected number of different units drawn
     below_price: int  # payees who are to be checked and are paid less than their checks cost
     in_all: int  # checks
-    again: float  # expected number of checks of units after their first one
-    cost: int
-    alarmed: float  # probability that an honest payee fails
-    alarm_cost: int
+
+    @property
+    def again(self) -> float:
+        """The expected number of checks of units after their first one."""
+        return max(0.0, self.in_all - self.units)
+
+    @property
+    def cost(self) -> int:
+        return self.in_all * self.plan.price
+
+    def rows(self, currency: str) -> list[tuple[str, str]]:
+        """Write what the plan comes to: a name and a value each."""
+        plan, money = self.plan, Currency(currency)
+        paid, cost, carried, least = (
+            f"{currency} {money.text(minor)}"
+            for minor in (self.paid, self.cost, self.carried, plan.least)
+        )
+        rows = [
+            ("checks of each payee", f"{plan.checks:,}"),
+            ("power of a check", f"{plan.power:g}"),
+            ("checks in all, at most", f"{self.in_all:,}"),
+            ("of them second ones, expected", f"{self.again:,.1f}"),
+            ("paid to those who are checked", paid),
+            ("kappa, the largest", f"{self.kappa:.3f}"),
+            ("left to gain, in expectation", f"{self.gap:.2%} of what is paid"),
+            ("left without any second checks", f"{self.once:.2%} of what is paid"),
+            ("of one payee, at most", f"{self.most:.2%} of its payment"),
+        ]
+        if plan.price:
+            share = self.cost / self.paid if self.paid else 0.0
+            rows.append(("cost, at most", f"{cost}, {share:.1%} of what is paid"))
+        if plan.least:
+            payees = counted(len(plan.carried), "payee")
+            rows.append((f"neither checked nor paid, below {least}", f"{payees}, {carried}"))
+        return rows
+
+    def published(self, run: Path) -> list[tuple[str, str]]:
+        """Return what is given away with an announcement, so that the draw can be worked out by others."""
+        digest = hashlib.sha256(self.plan.text.encode()).hexdigest()
+        return [("manifest", sha256(run / MANIFEST)), ("plan", digest)]
 
 
 def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSummary:
+    """Enter a plan. What was announced stays announced, unless something else is."""
     summary = preview_plan(run, request)
     text, announced = summary.plan.text, summary.plan.announced
-    with working_in(run):
-        with transaction_of(run) as (transaction, record):
-            if record.plan != text or record.draw is not None:
-                note = f"the beacon will be: {announced}" if announced else "no beacon was announced"
-                digest = hashlib.sha256(text.encode()).hexdigest()
-                content = {"plan": text, "detail": f"{note}; plan {digest}"}
-                transaction.add("planned", run=record.run, content=content, by=by)
-        write_text(run / PLAN_FILE, text)
+    with working_in(run), transaction_of(run) as (transaction, record):
+        if record.plan != text or record.draw is not None:
+            note = f"the beacon will be: {announced}" if announced else "no beacon was announced"
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            content = {"plan": text, "detail": f"{note}; plan {digest}"}
+            transaction.add("planned", run=record.run, content=content, by=by)
     return summary
 
 
 def read_check_plan(run: Path) -> CheckPlan:
     text = run_of(run).plan
     if text is None:
-        raise DataMarketError(f"no checks are planned; run: datamarket check plan {run}")
+        raise DataMarketError(f"no checks are drawn yet; run: datamarket check sample {run}")
     return CheckPlan.model_validate_json(text)
 
 
-def summarize_plan(plan: CheckPlan, payees: Sequence[CheckedPayee]) -> PlanSummary:
+def summarize_plan(
+    plan: CheckPlan, payees: Sequence[CheckedPayee], forfeit: Forfeit = "payee"
+) -> PlanSummary:
     carried = frozenset(plan.carried)
     checked = [p for p in payees if p.name not in carried]
-    checks, alarms, paid = plan.spot_checks, plan.false_alarms, [p.paid for p in checked]
-    gaps = [deterrence_gap(checks, p.kappa) for p in checked]
-    once = [deterrence_gap(checks, p.kappa, largest_unit=p.largest_unit) for p in checked]
-    units = float(sum((1.0 - (1.0 - p.share) ** plan.checks).sum() for p in checked))
-    in_all = plan.checks * len(checked)
+    checks, paid = plan.spot_checks, [p.paid for p in checked]
+    gaps = [p.gap(checks, forfeit) for p in checked]
+    once = [p.gap(checks, forfeit, "once") for p in checked]
     return PlanSummary(
         plan,
         payees=len(checked),
@@ -256,74 +312,44 @@ def summarize_plan(plan: CheckPlan, payees: Sequence[CheckedPayee]) -> PlanSumma
         gap=float(np.average(gaps, weights=paid)),
         once=float(np.average(once, weights=paid)),
         most=max(gaps),
-        units=units,
+        units=float(sum((1.0 - (1.0 - p.share) ** plan.checks).sum() for p in checked)),
         below_price=sum(p.paid < plan.checks * plan.price for p in checked),
-        in_all=in_all,
-        again=max(0.0, in_all - units),
-        cost=in_all * plan.price,
-        alarmed=false_alarm_probability(checks, alarms),
-        alarm_cost=round(expected_false_alarm_cost(checks, alarms, [sum(paid)])),
+        in_all=plan.checks * len(checked),
     )
 
 
 def preview_plan(run: Path, request: PlanRequest) -> PlanSummary:
-    manifest = read_manifest(run)
+    manifest, now = read_manifest(run), datetime.now(UTC)
     payees, settles = paid_payees(run, manifest), settled_by(manifest)
-    money, spec = Currency(manifest["currency"]), spec_of(manifest)
-    power = spec.power if request.power is None else request.power
-    require_in("power", power, 0.0, 1.0, open_low=True)
-    require_in("false alarms", request.false_alarms, 0.0, 1.0)
+    money, spec, standing = Currency(manifest["currency"]), spec_of(manifest), run_of(run).plan
     if not request.announce.isprintable():
         raise ParameterError("announce", ascii(request.announce), "announce plain text that can be read")
+    announced = request.announce.strip()
+    before = "" if standing is None else CheckPlan.model_validate_json(standing).announced
+    if not announced or (announced == DRAND and is_drand(before)):
+        announced = before
+    elif announced == DRAND:
+        announced = describe_drand_round(now)
     least = 0 if request.least is None else money.minor(request.least)
-    checked = [p for p in payees if p.paid >= least]
-    if not checked:
+    if not any(p.paid >= least for p in payees):
         raise DataMarketError(
             f"no payee is paid {request.least} or more, so none would be checked or paid; lower --least"
         )
     required = spec.checks if settles is None else max(spec.checks, settles.checks)
+    checks = max(required, 1) if request.checks is None else request.checks
+    require_in("checks", checks, 1, MOST_CHECKS)
+    if checks < required:
+        remedy = f"{required} for each payee were promised when the run was paid; plan as many or more"
+        raise ParameterError("checks", checks, remedy)
     plan = CheckPlan(
-        checks=_number_of_checks(required, checked, request, power),
-        power=power,
-        announced=request.announce.strip(),
+        checks=checks,
+        power=spec.power,
+        announced=announced,
         least=least,
         carried=[p.name for p in payees if p.paid < least],
         price=0 if request.price is None else money.minor(request.price),
-        false_alarms=request.false_alarms,
     )
-    return summarize_plan(plan, payees)
-
-
-def _number_of_checks(
-    required: int, checked: Sequence[CheckedPayee], request: PlanRequest, power: float
-) -> int:
-    """Return the checks of each payee: as asked for, or as leave no more than a gain; at least ``required``."""
-    if request.gain is None:
-        count = max(required, 1) if request.checks is None else request.checks
-        require_in("checks", count, 1, MOST_CHECKS)
-        if count < required:
-            remedy = (
-                f"{required} for each payee were promised when the run was paid; plan as many or more"
-            )
-            raise ParameterError("checks", count, remedy)
-        return count
-    gain, paid = request.gain, [p.paid for p in checked]
-    if request.checks is not None:
-        raise ParameterError("gain", gain, "give either the checks or the gain that they may leave")
-    require_in("gain", gain, 0.0, 1.0)
-
-    def left(count: int) -> float:
-        gaps = [deterrence_gap(Checks(count, power), p.kappa) for p in checked]
-        return float(np.average(gaps, weights=paid))
-
-    if left(MOST_CHECKS) > gain or (gain == 0.0 and left(1) > 0.0):  # more leave less, and never nothing
-        raise ParameterError(
-            "gain",
-            gain,
-            f"checks of power {power:g} leave something, however many: 3 leave {left(3):.2g} of what is paid, 10 "
-            f"{left(10):.2g}, {MOST_CHECKS} {left(MOST_CHECKS):.2g}; allow such a gain",
-        )
-    return max(required, bisect_left(range(1, MOST_CHECKS), -gain, key=lambda n: -left(n)) + 1)
+    return summarize_plan(plan, payees, spec.forfeit)
 
 
 class FalseUnit(Document):
@@ -363,6 +389,10 @@ class SettledDraft(Document):
     examined: Literal["anew", "once"]  # whether each draw of the earlier run was a check of its own
     before: str  # sha256 of checks/before.parquet
     kept: int = 0  # minor units that were not divided again, in this and earlier drafts
+    announced: bool = False  # whether the beacons of all drafts before were
+    gap: float = (
+        0.0  # where only false units forfeit: what the first draft left to gain, the largest of a payee
+    )
 
     @property
     def unpaid(self) -> frozenset[str]:

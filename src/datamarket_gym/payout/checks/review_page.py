@@ -1,8 +1,10 @@
 """checks.html: every drawn unit beside what it might be a copy of, what to ask of its payee, and forms to answer in.
 
-There is one form for each check of a unit, which different people make. Beside a drawn unit stand the nearest earlier
-units of other payees. A unit is shown as a text, a picture, or numbers. The page is one file that opens without a
-network: names and texts are escaped, pictures are drawn anew, and no script but the page's own can run.
+There is one form for each check of a unit, which different people make. Beside a drawn unit stand the nearest units of
+other payees, earlier ones (which it may be a copy of) and later ones (whose author it may have forestalled), and the
+nearest of its own payee. letters.csv has a letter to each payee, for a mail merge. A unit is shown as a text, a
+picture, or numbers. The page is one file that opens without a network: names and texts are escaped, pictures are drawn
+anew, and no script but the page's own can run.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from datamarket_gym.analysis.theorems.deterrence import Forfeit
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.evidence.graph import seniority_ranks
@@ -27,7 +30,7 @@ from datamarket_gym.market.encoders.base import open_image
 from datamarket_gym.payout.checks.draw import REQUESTED_PROOF, Draw, DrawnChecks
 from datamarket_gym.payout.input_files import image_bytes
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.report.pages import Row, embed_json, read_template, render_page
 from datamarket_gym.payout.results import Results
 from datamarket_gym.payout.settings import PayoutSpec
@@ -135,8 +138,6 @@ def _image_names(spec: PayoutSpec, submissions: Path) -> dict[str, str]:
     return {unit: file for unit, file in zip(ids, files, strict=True) if unit and file}
 
 
-NEAREST = 3
-"""So many stand beside each unit on the page."""
 _BLOCK = 512
 _DIGITS = 10  # of cosines that are compared
 
@@ -148,11 +149,22 @@ class Ranked:
     payee: Codes
 
 
-def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Values]:
-    """Find for each drawn unit the ``count`` nearest units that are earlier and of another payee, and the cosines.
+Side = Literal["earlier", "later", "own"]
+SIDES: dict[Side, tuple[int, str]] = {
+    "earlier": (3, "Nearest earlier units of others"),
+    "later": (2, "Nearest later units of others"),
+    "own": (2, "Nearest units of the same payee"),
+}
+"""Which units stand beside each unit on the page, how many, and under which words."""
 
-    Shape (drawn, count); -1 and -inf where there are fewer. Of units equally near the earliest come first. A vector
-    of zeros is near nothing.
+
+def nearest_units(
+    units: Ranked, drawn: Ranked, count: int, side: Side = "earlier"
+) -> tuple[Codes, Values]:
+    """Find for each drawn unit the ``count`` nearest units on a side, and the cosines.
+
+    Those ``earlier`` and ``later`` are of other payees. Shape (drawn, count); -1 and -inf where there are fewer. Of
+    units equally near the earliest come first. A vector of zeros is near nothing.
     """
     order, ours = np.argsort(units.rank, kind="stable"), directions(drawn.vectors[:])
     short, slack = ours.astype(np.float32), slack_of(ours.shape[1])
@@ -160,9 +172,13 @@ def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Val
     for at in range(0, len(order), _BLOCK):
         theirs = order[at : at + _BLOCK]
         vectors = directions(units.vectors[theirs])
-        excluded = units.payee[theirs] == drawn.payee[:, None]
-        excluded |= ~vectors.any(axis=1) | ~ours.any(axis=1, keepdims=True)
-        excluded |= units.rank[theirs] >= drawn.rank[:, None]
+        same, rank = units.payee[theirs] == drawn.payee[:, None], units.rank[theirs]
+        excluded = ~vectors.any(axis=1) | ~ours.any(axis=1, keepdims=True)
+        if side == "own":
+            excluded |= ~same | (rank == drawn.rank[:, None])
+        else:
+            other = rank >= drawn.rank[:, None] if side == "earlier" else rank <= drawn.rank[:, None]
+            excluded |= same | other
         similar = short @ vectors.astype(np.float32).T  # for all pairs; in double precision for a few
         np.copyto(similar, -np.inf, where=excluded)
         some = np.flatnonzero(similar.max(axis=1) > cosine[:, -1] - slack)
@@ -177,12 +193,27 @@ def nearest_others(units: Ranked, drawn: Ranked, count: int) -> tuple[Codes, Val
     return near, cosine
 
 
-NAME = "checks.html"
+NAME, LETTERS = "checks.html", "letters.csv"
 _LONGEST, _LONGEST_NEAR = 1600, 400  # characters of a text
+_FIRST = 60  # characters of a text in a letter
 _OPEN = 3  # so many payees are unfolded at once
 
 
-def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = None) -> None:
+@dataclass(frozen=True)
+class LetterTerms:
+    """What letters say besides: where to answer, and until when."""
+
+    contact: str = ""
+    answer_by: str = ""
+
+
+NO_TERMS = LetterTerms()
+
+
+def write_checks_page(
+    run: Path, drawn: DrawnChecks, places: Places | None = None, terms: LetterTerms = NO_TERMS
+) -> None:
+    """Write checks.html and letters.csv."""
     places = places or places_of(run)
     if not places.submissions.exists():
         raise SubmissionError(
@@ -190,13 +221,24 @@ def write_checks_page(run: Path, drawn: DrawnChecks, places: Places | None = Non
             "hold; put them back, or say where they are now with --submissions"
         )
     _, results = finished_results(run, places)
-    page = checks_page(results, places, drawn)
+    page = checks_page(results, places, drawn, terms)
     scripts = [read_template("checks.js")]
     key = embed_json({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
     write_text(run / NAME, render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
+    heads = ("payee", "units", "first_words", "asked", "reply_to", "answer_by", "letter")
+    rows = [
+        (
+            payee["payee"], "; ".join(payee["units"]), "; ".join(filter(None, payee["first_words"])),
+            "; ".join(REQUESTED_PROOF), terms.contact, terms.answer_by, payee["letter"],
+        )
+        for payee in page["payees"]
+    ]  # fmt: skip
+    write_text(run / LETTERS, csv_text(heads, rows))
 
 
-def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> Row:
+def checks_page(
+    results: Results, places: Places, drawn: DrawnChecks, terms: LetterTerms = NO_TERMS
+) -> Row:
     """Build all that the page shows, as plain values; texts are escaped by the template."""
     comparison, numbers = UnitComparison(results, places, drawn.draws), drawn.check_numbers
     by_payee: dict[str, dict[str, Draw]] = {}  # the first draw of each unit
@@ -205,7 +247,8 @@ def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> Row:
     labelled = results.inputs.submission.labelled
     payees: list[Row] = []
     for payee, units in by_payee.items():
-        name, shown = visible(payee), list(map(visible, units))
+        name, words = visible(payee), [comparison.first_words(unit) for unit in units]
+        shown = [visible(u) + (f" (“{w}”)" if w else "") for u, w in zip(units, words, strict=True)]
         checks = [
             {
                 "numbers": numbers[unit],
@@ -214,23 +257,27 @@ def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> Row:
                 "amount": format_earnings(results.spec.money, draw.amount),
                 "share": f"{draw.share:.1%}",
                 "content": comparison.unit(unit),
-                "others": comparison.others(unit),
+                "sides": comparison.sides(unit),
             }
             for unit, draw in units.items()
         ]
         payees.append(
             {
                 "name": name,
+                "payee": payee,
+                "units": list(units),
+                "first_words": words,
                 "checks": checks,
                 "count": sum(len(numbers[unit]) for unit in units),
-                "find": " ".join([name, *shown]),
-                "letter": letter(name, shown, drawn.run, labelled),
+                "find": " ".join([name, *map(visible, units)]),
+                "letter": letter(name, shown, drawn.run, labelled, results.spec.forfeit, terms),
             }
         )
     return {
         "title": f"{len(drawn.draws):,} checks of {len(by_payee):,} payees",
         "run": drawn.run,
         "beacon": visible(drawn.beacon, 200),
+        "announced": visible(drawn.announced, 200),
         "asked": REQUESTED_PROOF,
         "payees": payees,
         "unfolded": len(by_payee) <= _OPEN,
@@ -238,23 +285,33 @@ def checks_page(results: Results, places: Places, drawn: DrawnChecks) -> Row:
     }
 
 
-def letter(payee: str, units: Sequence[str], run: str, labelled: bool) -> str:
+def letter(
+    payee: str,
+    units: Sequence[str],
+    run: str,
+    labelled: bool,
+    forfeit: Forfeit = "payee",
+    terms: LetterTerms = NO_TERMS,
+) -> str:
     wrong = "wrongly labelled, " if labelled else ""
-    listed = "\n".join(f"  - {unit}" for unit in units)
+    listed = "\n".join(f"  * {unit}" for unit in units)
     asked = "\n".join(f"  {i}. {what}" for i, what in enumerate(REQUESTED_PROOF, 1))
+    where = f" to {terms.contact}" if terms.contact else ""
+    until = f" by {terms.answer_by}" if terms.answer_by else ""
+    lost = "the payment is" if forfeit == "payee" else "what that unit earns is"
     return (
         f"Dear {payee},\n\n"
         "you are to be paid for units that you handed in. Before money goes out, a few units of every payee are "
         "drawn by lot and looked at. Of yours, these were drawn:\n\n"
-        f"{listed}\n\nOf each, please send us\n\n{asked}\n\n"
+        f"{listed}\n\nOf each, please send us{where}{until}\n\n{asked}\n\n"
         "To be drawn is no suspicion. If we find that a unit is not genuine (a copy, made from somebody else's, "
-        f"{wrong}or made up), the payment is forfeit.\n\n"
+        f"{wrong}or made up), {lost} forfeit.\n\n"
         f"Payout run {run[:16]}\n"
     )
 
 
 class UnitComparison:
-    """Show drawn units beside the nearest earlier units of other payees."""
+    """Show drawn units beside the nearest units of other payees, earlier and later, and of their own."""
 
     def __init__(
         self, results: Results, places: Places, draws: Sequence[Draw], side: int | None = None
@@ -264,36 +321,50 @@ class UnitComparison:
         names = list(dict.fromkeys(draw.unit for draw in draws))
         if unknown := [name for name in names if name not in place]:
             raise DataMarketError(
-                f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; draw again"
+                f"the drawn unit {visible(unknown[0])!r} is not a unit of the run; run check sample again"
             )
         self.row = {name: place[name] for name in names}
         rows = np.array(list(self.row.values()), dtype=np.int64)
         vectors = with_compared_vectors(inputs.submission, results.utility)[0].vectors
         rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
         payee = results.payees.group[inputs.owner]
-        drawn = Ranked(vectors[rows], rank[rows], payee[rows])
-        near, cosine = nearest_others(Ranked(vectors, rank, payee), drawn, NEAREST)
-        self.near = dict(zip(names, near.tolist(), strict=True))
-        self.cosine = dict(zip(names, cosine.tolist(), strict=True))
-        self.contents = unit_contents(results, places, {*rows.tolist(), *near[near >= 0].tolist()})
-        pictures = len(names) * (1 + NEAREST)
+        units, drawn = (
+            Ranked(vectors, rank, payee),
+            Ranked(vectors[rows], rank[rows], payee[rows]),
+        )
+        self.near = {kind: nearest_units(units, drawn, most, kind) for kind, (most, _) in SIDES.items()}
+        shown = {row for near, _ in self.near.values() for row in near[near >= 0].tolist()}
+        self.contents = unit_contents(results, places, {*rows.tolist(), *shown})
+        pictures = len(names) * (1 + sum(most for most, _ in SIDES.values()))
         self.side = side or next((side for most, side in _SIDES if pictures <= most), _LEAST_SIDE)
+        self.at = {name: i for i, name in enumerate(names)}
 
     def unit(self, name: str) -> Row:
         return render_content(self.contents[self.row[name]], _LONGEST, self.side)
 
-    def others(self, name: str) -> list[Row]:
-        inputs = self.results.inputs
-        return [
-            {
-                "unit": visible(inputs.ids[row]),
-                "identity": visible(inputs.identities[inputs.owner[row]]),
-                "cosine": f"{cosine:.3f}",
-                **render_content(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
-            }
-            for row, cosine in zip(self.near[name], self.cosine[name], strict=True)
-            if row >= 0
-        ]
+    def first_words(self, name: str) -> str:
+        """Return the beginning of a text on one line; nothing of other units."""
+        text = self.contents[self.row[name]].text
+        return "" if text is None else visible(" ".join(text.split()), _FIRST)
+
+    def sides(self, name: str) -> list[Row]:
+        """Describe what stands beside a unit, side by side; those where there is nothing are left out."""
+        inputs, at = self.results.inputs, self.at[name]
+        sides: list[Row] = []
+        for side, (near, cosines) in self.near.items():
+            others = [
+                {
+                    "unit": visible(inputs.ids[row]),
+                    "identity": visible(inputs.identities[inputs.owner[row]]),
+                    "cosine": f"{cosine:.3f}",
+                    **render_content(self.contents[row], _LONGEST_NEAR, 2 * self.side // 3),
+                }
+                for row, cosine in zip(near[at].tolist(), cosines[at].tolist(), strict=True)
+                if row >= 0
+            ]
+            if others or side == "earlier":
+                sides.append({"title": SIDES[side][1], "others": others})
+        return sides
 
 
 def format_earnings(money: Currency, amount: float) -> str:

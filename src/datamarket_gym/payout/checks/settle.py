@@ -1,14 +1,16 @@
-"""check settle: no payee failed, and the run is checked; or one did, and the pot is paid again.
+"""Sampling the units of a draft to check, and settling what the checks found: the run is checked, or paid again.
 
-A payee who fails is paid nothing. Units found to be false are taken out; all others of that payee stay in the game in
-their place and time: they match and dilute as before, unpaid. If they left, the attacker's other names would earn what
-they earned, and failing would cost nothing; or a name could be sacrificed that kept another's false units from earning,
-and from being drawn. What they would be paid is divided among the others, or kept, in a new draft that names the old
-one. Amounts are others there, so that it is drawn again, on its own amounts.
+Under ``forfeit = "payee"`` a payee who fails is paid nothing. Units found to be false are taken out; all others of that
+payee stay in the game in their place and time: they match and dilute as before, unpaid. If they left, the attacker's
+other names would earn what they earned, and failing would cost nothing; or a name could be sacrificed that kept
+another's false units from earning, and from being drawn. Under ``forfeit = "unit"`` units found to be false are taken
+out, with those of the same payee that they were matched with, which would only take their place.
 
-Payees who were not checked because they would be paid too little are not paid. What their units earn is divided among
-the others, or kept, too, and ``carried.csv`` lists the units, to be handed in again. Where no payee failed, the
-units of each payee then earn in the same proportions, so that draws of the old draft stand.
+What is forfeited is kept, or divided among the others, in a new draft that names the old one. Amounts are others there,
+so that it is drawn again, on its own amounts: at once by a local seed, or under the next beacon. Payees who were not
+checked because they would be paid too little are not paid. What their units earn is kept or divided, too, and
+``carried.csv`` lists the units, to be handed in again. Where no payee failed, the units of each payee then earn in the
+same proportions, so that draws of the old draft stand.
 """
 
 from __future__ import annotations
@@ -21,52 +23,140 @@ from typing import Any
 
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
+from datamarket_gym.evidence.graph import collect_market_warnings
 from datamarket_gym.execution.files import sha256, write_text
-from datamarket_gym.execution.progress import Progress
-from datamarket_gym.payout.checks.draw import DrawnChecks, read_checks
+from datamarket_gym.execution.progress import SILENT, Progress
+from datamarket_gym.payout.checks.draw import LOCAL_SEED, DrawnChecks, draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import (
-    CERTIFICATE,
     CheckAnswer,
     answers_of,
-    certificate_text,
     examination_of,
+    mark_checked,
     outcome_of,
     outcomes_digest,
+    was_announced,
 )
 from datamarket_gym.payout.checks.plan import (
+    DRAND,
+    FOLDER,
     CheckPlan,
     EarlierDraw,
     EarlierReview,
     FalseUnit,
+    PlanRequest,
     PlanSummary,
     SettledDraft,
+    is_drand,
+    make_plan,
     paid_payees,
     payee_names,
     read_check_plan,
     shares_to_bytes,
+    summarize_plan,
     working_in,
     write_earlier_files,
 )
+from datamarket_gym.payout.checks.review_page import NO_TERMS, LetterTerms, write_checks_page
 from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of, transaction_of
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
-from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.stored_inputs import places_of
+from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.verify import verify
 
 _NAMED, _SHOWN = 5, 20
+_NEXT = f"{FOLDER}/next.txt"  # the name of the new draft's folder, for a settlement that was killed
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What sampling came to: the plan, the draw if there is one by now, and whether nothing is left to look at."""
+
+    plan: PlanSummary
+    drawn: DrawnChecks | None
+    checked: bool = False
+
+
+def sample_checks(
+    run: Path,
+    request: PlanRequest | None = None,
+    beacon: str = "",
+    by: str | None = None,
+    *,
+    terms: LetterTerms = NO_TERMS,
+    places: Places | None = None,
+) -> Sample:
+    """Plan the checks of a draft, and draw its units, once; only plan where a beacon is announced and not there yet.
+
+    Drawn before, the files for whoever checks are written again. A new draft of which every unit that was drawn has
+    been checked before is checked.
+
+    Parameters
+    ----------
+    run
+        The folder of the draft.
+    request
+        The plan; that which stands, or the settings of the run, if left out.
+    beacon
+        The value that was announced; without an announcement the draw is by a local seed.
+    by
+        Who does it.
+    terms
+        What the letters to payees say besides.
+    places
+        Where the inputs of the run are now.
+
+    Returns
+    -------
+    Sample
+    """
+    record = run_of(run)
+    if record.draw is None and record.state in ("checked", *APPROVED):
+        raise DataMarketError(f"the run is {record.state}; then: datamarket ledger approve {run}")
+    request = request or PlanRequest()
+    asked = request != PlanRequest()
+    if record.draw is not None and asked:
+        raise DataMarketError(
+            "checks of this run were drawn already, and their plan cannot change after that; leave its options out"
+        )
+    if record.draw is None and (record.plan is None or asked):
+        make_plan(run, request, by)
+    manifest, plan = read_manifest(run), read_check_plan(run)
+    summary = summarize_plan(plan, paid_payees(run, manifest), spec_of(manifest).forfeit)
+    if record.draw is None and plan.announced and not beacon:
+        return Sample(summary, None)
+    drawn = draw_checks(run, beacon, by)
+    with working_in(run):
+        write_checks_page(run, drawn, places, terms)
+        nothing_new = not drawn.draws and not plan.carried
+        if nothing_new and record.state == "draft":
+            mark_checked(run, "all payees passed in an earlier draft", by)
+    return Sample(summary, drawn, nothing_new)
 
 
 @dataclass(frozen=True)
 class SettledChecks:
-    failed: list[str]
+    failed: list[str]  # payees of whom a unit was found false
     found: list[FalseUnit]
     carried: list[str]
     run: Path  # the run itself, or the new draft
     checked: bool  # whether it can be approved
+    sample: Sample | None = None  # of the new draft, where units had to be drawn
+    warnings: tuple[str, ...] = ()  # on the way to the new draft
+
+
+def draft_folder(run: Path) -> Path:
+    """Return the folder of the next draft: june-2 beside june, june-3 beside june-2."""
+    if (run / _NEXT).is_file():
+        return run.parent / (run / _NEXT).read_text(encoding="utf-8")
+    base, _, last = run.name.rpartition("-")
+    later = settled_by(read_manifest(run)) is not None and base and last.isdecimal()
+    stem, number = (base, int(last) + 1) if later else (run.name, 2)
+    while (run.parent / f"{stem}-{number}").exists():
+        number += 1
+    return run.parent / f"{stem}-{number}"
 
 
 def settle(
@@ -76,68 +166,81 @@ def settle(
     *,
     unanswered_false: bool = False,
     keep_forfeited: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> SettledChecks:
     """Settle the checks of a run; killed, it is finished by the same call.
 
-    With ``keep_forfeited`` the operator keeps what payees who failed, or were not checked, were to be paid for units,
-    and the new draft divides the rest.
+    With ``keep_forfeited`` the operator keeps what was to be paid for what failed, or was not checked, and the new
+    draft (in ``out``, or the next folder beside the run's) divides the rest. Its checks are sampled by the rule of the
+    run's: by a local seed at once, or the next beacon is announced.
     """
+    record = run_of(run)
+    if record.state in ("checked", *APPROVED):
+        with working_in(run):
+            mark_checked(run, "", by)  # what a killed call has left
+        return SettledChecks([], [], [], run, True)
     bad = [check for check in verify(run) if not check.good]
     if bad:
         raise DataMarketError(f"{bad[0].what}: {bad[0].detail}; run: datamarket verify {run}")
     drawn, plan = read_checks(run), read_check_plan(run)
     found = found_units(drawn, answers_of(run), unanswered_false)
     failed = sorted({unit.payee for unit in found})
+    if not failed and not plan.carried:
+        with working_in(run):
+            mark_checked(run, "all payees passed", by)
+        return SettledChecks([], [], [], run, True)
+    later = record.superseded
+    if out is None:
+        out = draft_folder(run) if later is None else Path(later[1])
+        (run / FOLDER).mkdir(exist_ok=True)
+        write_text(run / _NEXT, out.name)
+    if out.resolve() == run.resolve():
+        raise DataMarketError("the new draft needs a folder of its own; name another --out")
+    if later is not None and Path(later[1]) != out.resolve():
+        raise DataMarketError(
+            f"the run was settled into {later[1]!r} before; go on there, or two drafts could be paid"
+        )
     with working_in(run):
-        if not failed and not plan.carried:
-            _mark_checked(run, "all payees passed", outcomes_digest(run), by)
-            return SettledChecks([], [], [], run, True)
-        reasons = [f"{_listed(failed)} failed"] if failed else []
-        if plan.carried:
-            verb = "is" if len(plan.carried) == 1 else "are"
-            reasons.append(f"{_listed(plan.carried)} {verb} neither checked nor paid")
-        why = " and ".join(reasons)
-        if out is None:
-            raise DataMarketError(
-                f"{why}, so that the pot is paid again: name a folder for the new draft, --out"
-            )
-        later = run_of(run).superseded
-        if out.resolve() == run.resolve():
-            raise DataMarketError("the new draft needs a folder of its own; name another --out")
-        if later is not None and Path(later[1]) != out.resolve():
-            raise DataMarketError(
-                f"the run was settled into {later[1]!r} before; go on there, or two drafts could be paid"
-            )
         manifest = read_manifest(run)
         spec = spec_of(manifest)
-        kept = forfeited_by(run, manifest, [*failed, *plan.carried]) if keep_forfeited else 0
+        if spec.forfeit == "unit":
+            found = _with_matched(run, found)
+        kept = _forfeited(run, manifest, found, plan.carried) if keep_forfeited else 0
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
         settles, shares = _settled_draft(run, manifest, drawn, plan, found, kept)
         places = replace(places_of(run), settles=run)
-        new = pay(places, spec, out, progress, settles, ledger_of(run).where)
+        with collect_market_warnings() as warned:
+            new = pay(places, spec, out, progress, settles, ledger_of(run).where)
         write_earlier_files(out, shares)
         with transaction_of(run) as (transaction, record):
             if record.state != "superseded":
                 content = {
-                    "by_run": new["run"], "place": str(out.resolve()), "detail": why, "outcomes": settles.outcomes,
-                    "forfeited": settles.forfeited, "unchecked": settles.carried,
+                    "by_run": new["run"], "place": str(out.resolve()), "detail": _reason(failed, plan.carried),
+                    "outcomes": settles.outcomes, "forfeited": settles.forfeited, "unchecked": settles.carried,
                 }  # fmt: skip
                 transaction.add("superseded", run=record.run, content=content, by=by)
-        # Units of a payee earn in the same proportions, so every draw stands, unless a dispute was decided meanwhile.
-        stand = not failed and new["standing_overrides"] == manifest["standing_overrides"]
-        if stand:
-            _mark_checked(out, f"all payees passed the checks of run {settles.run}", "", by)
-        return SettledChecks(failed, found, plan.carried, out, stand)
+    # Units of a payee earn in the same proportions, so every draw stands, unless a dispute was decided meanwhile.
+    stand = not failed and new["standing_overrides"] == manifest["standing_overrides"]
+    sample = None
+    if stand:
+        with working_in(out):
+            mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
+    elif run_of(out).state == "draft" and (not plan.announced or is_drand(plan.announced)):
+        again = plan.announced and run_of(out).plan is None
+        sample = sample_checks(out, PlanRequest(announce=DRAND) if again else None, by=by)
+    checked = run_of(out).state != "draft"
+    return SettledChecks(
+        failed, found, plan.carried, out, checked, sample, tuple(each.words for each in warned)
+    )
 
 
-def _mark_checked(run: Path, detail: str, outcomes: str, by: str | None) -> None:
-    write_text(run / CERTIFICATE, certificate_text(run))
-    with transaction_of(run) as (transaction, record):
-        if record.state not in ("checked", *APPROVED):
-            content = {"detail": detail, "outcomes": outcomes}
-            transaction.add("checked", run=record.run, content=content, by=by)
+def _reason(failed: Sequence[str], carried: Sequence[str]) -> str:
+    reasons = [f"{_listed(failed)} failed"] if failed else []
+    if carried:
+        verb = "is" if len(carried) == 1 else "are"
+        reasons.append(f"{_listed(carried)} {verb} neither checked nor paid")
+    return " and ".join(reasons)
 
 
 def found_units(
@@ -161,6 +264,35 @@ def found_units(
     return list(units.values())
 
 
+def false_units(run: Path) -> list[FalseUnit]:
+    """Return the units that checks of earlier drafts of a run found to be false."""
+    settles = settled_by(read_manifest(run))
+    return [] if settles is None else settles.found
+
+
+def _with_matched(run: Path, found: Sequence[FalseUnit]) -> list[FalseUnit]:
+    """Add the units of the same payee that false units were matched with."""
+    import pyarrow.parquet as pq
+
+    payee, rows = (
+        payee_names(run),
+        pq.read_table(run / "clusters.parquet", columns=["unit", "identity", "cluster"]).to_pylist(),
+    )
+    false = {unit.unit: unit for unit in found}
+    first = {
+        (row["cluster"], false[row["unit"]].payee): row["unit"] for row in rows if row["unit"] in false
+    }
+    matched = [
+        FalseUnit(
+            unit=row["unit"], identity=row["identity"], payee=payee[row["identity"]],
+            note=f"matched with {first[row['cluster'], payee[row['identity']]]}",
+        )
+        for row in rows
+        if row["unit"] not in false and (row["cluster"], payee[row["identity"]]) in first
+    ]  # fmt: skip
+    return [*found, *matched]
+
+
 def _settled_draft(
     run: Path,
     manifest: dict[str, Any],
@@ -170,10 +302,11 @@ def _settled_draft(
     kept: int,
 ) -> tuple[SettledDraft, bytes]:
     """Return what the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
-    payee, earlier = payee_names(run), settled_by(manifest)
-    gone, carried = frozenset(unit.payee for unit in found), frozenset(plan.carried)
-    passed = [p for p in paid_payees(run, manifest) if p.name not in gone | carried]
-    if not passed:
+    payee, earlier, spec = payee_names(run), settled_by(manifest), spec_of(manifest)
+    payees, carried, false = paid_payees(run, manifest), frozenset(plan.carried), {u.unit for u in found}
+    gone = frozenset(unit.payee for unit in found) if spec.forfeit == "payee" else frozenset[str]()
+    passed = [p for p in payees if p.name not in gone | carried]
+    if all(unit in false for p in passed for unit in p.units):
         raise DataMarketError(
             "every payee failed its checks, so that none is left to be paid and the run stays a draft; if an answer "
             "was wrong, record it with --correct, else pay for other units"
@@ -181,6 +314,10 @@ def _settled_draft(
     shares, answers = shares_to_bytes(passed), answers_of(run)
     draws = [d for d in (*drawn.kept, *drawn.draws) if d.payee not in gone]
     genuine = [d for d in draws if d.number and outcome_of(d, answers) == "genuine"]
+    examined = examination_of(drawn, answers)
+    gap = 0.0
+    if spec.forfeit == "unit":
+        gap = max(p.gap(plan.spot_checks, "unit", examined) for p in passed)
     settles = SettledDraft(
         run=manifest["run"],
         manifest=sha256(run / MANIFEST),
@@ -193,9 +330,11 @@ def _settled_draft(
         carried=sorted(name for name, group in payee.items() if group in carried),
         draws=[EarlierDraw(payee=d.payee, unit=d.unit) for d in draws],
         looks=[EarlierReview(unit=d.unit, by=answers[d.number].by) for d in genuine],
-        examined=examination_of(drawn, answers),
+        examined=examined,
         before=hashlib.sha256(shares).hexdigest(),
         kept=kept,
+        announced=was_announced(earlier, drawn),
+        gap=gap,
     )
     if earlier is not None:
         added = {
@@ -205,57 +344,34 @@ def _settled_draft(
             "carried": sorted({*settles.carried, *earlier.carried}),
             "looks": [*earlier.looks, *settles.looks],
             "kept": kept + earlier.kept,
+            "gap": max(gap, earlier.gap),
         }
         settles = settles.model_copy(update=added)
     return settles, shares
 
 
-def forfeited_by(run: Path, manifest: dict[str, Any], failed: Sequence[str]) -> int:
-    """Return what a run would pay some payees for their units, in minor units: old balances are not forfeited."""
-    payee, opening = payee_names(run), manifest["opening_balances"]
-    old = dict.fromkeys(failed, 0)
-    for name, balance in opening.items():
-        if payee.get(name) in old:
-            old[payee[name]] += balance
-    return sum(max(0, p.paid - max(0, old[p.name])) for p in paid_payees(run, manifest) if p.name in old)
+def _forfeited(
+    run: Path, manifest: dict[str, Any], found: Sequence[FalseUnit], carried: Sequence[str]
+) -> int:
+    """Return what a run would pay for what is not paid now, in minor units: old balances are not forfeited."""
+    payee, spec = payee_names(run), spec_of(manifest)
+    whole, false = set(carried), {unit.unit for unit in found}
+    if spec.forfeit == "payee":
+        whole |= {unit.payee for unit in found}
+    old: dict[str, int] = {}
+    for name, balance in manifest["opening_balances"].items():
+        group = payee.get(name, name)
+        old[group] = old.get(group, 0) + balance
+    lost = 0
+    for p in paid_payees(run, manifest):
+        paid = max(0, p.paid - max(0, old.get(p.name, 0)))
+        part = sum(a for unit, a in zip(p.units, p.amount.tolist(), strict=True) if unit in false)
+        lost += paid if p.name in whole else min(paid, round(part * 10**spec.money.digits))
+    return lost
 
 
 def _listed(names: Sequence[str]) -> str:
     return listed((repr(visible(name)) for name in names), _NAMED)
-
-
-def plan_rows(summary: PlanSummary, currency: str) -> list[tuple[str, str]]:
-    plan, money = summary.plan, Currency(currency)
-    paid, cost, alarm_cost, carried, least = (
-        f"{currency} {money.text(minor)}"
-        for minor in (summary.paid, summary.cost, summary.alarm_cost, summary.carried, plan.least)
-    )
-    rows = [
-        ("checks of each payee", f"{plan.checks:,}"),
-        ("power of a check", f"{plan.power:g}"),
-        ("checks in all, at most", f"{summary.in_all:,}"),
-        ("of them second ones, expected", f"{summary.again:,.1f}"),
-        ("paid to those who are checked", paid),
-        ("kappa, the largest", f"{summary.kappa:.3f}"),
-        ("left to gain, in expectation", f"{summary.gap:.2%} of what is paid"),
-        ("left without any second checks", f"{summary.once:.2%} of what is paid"),
-        ("of one payee, at most", f"{summary.most:.2%} of its payment"),
-    ]
-    if plan.price:
-        share = summary.cost / summary.paid if summary.paid else 0.0
-        rows.append(("cost, at most", f"{cost}, {share:.1%} of what is paid"))
-    if plan.least:
-        payees = counted(len(plan.carried), "payee")
-        rows.append((f"neither checked nor paid, below {least}", f"{payees}, {carried}"))
-    if plan.false_alarms:
-        cost = f"{summary.alarmed:.2%} of honest payees fail, {alarm_cost} expected"
-        rows.append((f"false alarms, {plan.false_alarms:g} a check", cost))
-    return rows
-
-
-def to_publish(run: Path, plan: CheckPlan) -> list[tuple[str, str]]:
-    digest = hashlib.sha256(plan.text.encode()).hexdigest()
-    return [("manifest", sha256(run / MANIFEST)), ("plan", digest)]
 
 
 def draw_messages(drawn: DrawnChecks) -> list[str]:
@@ -273,15 +389,19 @@ def draw_messages(drawn: DrawnChecks) -> list[str]:
             f"{counted(len(drawn.before), 'unit')} of the list were checked in an earlier draft, by "
             f"{'; '.join(map(visible, people[:_SHOWN]))}: other people have to check them now."
         )
-    return messages
+    return messages if drawn.announced else [*messages, LOCAL_SEED]
 
 
 def failure_messages(settled: SettledChecks) -> list[str]:
-    messages = []
+    if not settled.failed:
+        return []
+    settles, messages = settled_by(read_manifest(settled.run)), []
+    whole = frozenset(settles.forfeited if settles else ())
     for name in settled.failed:
         units = [unit for unit in settled.found if unit.payee == name]
         shown = ", ".join(f"{visible(u.unit)}{f' ({visible(u.note)})' if u.note else ''}" for u in units)
-        messages.append(f"{visible(name)} failed and is paid nothing: {shown}")
+        forfeits = "is paid nothing" if any(u.identity in whole for u in units) else "is not paid for"
+        messages.append(f"{visible(name)} failed and {forfeits}: {shown}")
     return messages
 
 
@@ -302,22 +422,30 @@ def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) 
         checks = counted(len(missing), "check is", "checks are")
         message = f"{checks} not answered: wait for the answers, or let payees who do not answer fail."
         return SettlementPreview([message], missing)
-    failed = sorted({unit.payee for unit in found_units(drawn, answers, unanswered_false=True)})
+    found = found_units(drawn, answers, unanswered_false=True)
+    failed = sorted({unit.payee for unit in found})
     if not failed and not carried:
         return SettlementPreview(
             ["All payees passed: the run is marked as checked, and can be approved as it is."]
         )
     manifest = read_manifest(run)
     spec = spec_of(manifest)
-    lost = forfeited_by(run, manifest, [*failed, *carried])
+    if spec.forfeit == "unit":
+        found = _with_matched(run, found)
+    lost = _forfeited(run, manifest, found, carried)
     pot, forfeited, rest = (
         f"{spec.currency} {spec.money.text(minor)}" for minor in (spec.minor, lost, spec.minor - lost)
     )
     messages = []
-    if failed:
+    if failed and spec.forfeit == "payee":
         messages.append(
             f"{listed(map(visible, failed), _NAMED)} failed: paid nothing. Their false units are taken out; the others "
             "stay in the game, unpaid, so that a name that was made to fail is no gain for another."
+        )
+    elif failed:
+        messages.append(
+            f"{listed(map(visible, failed), _NAMED)} failed: {counted(len(found), 'unit')} are taken out, the false "
+            "ones and those of the same payee that they were matched with. Their other units are paid."
         )
     if carried:
         messages.append(
@@ -331,6 +459,6 @@ def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) 
     )
     end = "the checks that were made stand in the new draft."
     if failed:
-        end = "the new draft has other amounts, and is planned and drawn under another beacon."
+        end = "the new draft has other amounts, so that units may be drawn of it that were not."
     messages.append(f"This run can no longer be approved after that; {end}")
     return SettlementPreview(messages, [], failed, carried, True)

@@ -297,7 +297,7 @@ def require_approvable(record: RunRecord, folder: Path) -> None:
     if record.checks > 0:
         raise DataMarketError(
             f"the run asks for {record.checks} checks of each payee before it is approved; begin with: "
-            f"datamarket check plan {folder} (or pay again with --checks 0)"
+            f"datamarket check sample {folder} (or pay again with --checks 0)"
         )
 
 
