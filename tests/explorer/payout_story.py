@@ -5,10 +5,9 @@ import csv
 from job_answers import followed
 
 from datamarket_gym.payout.bank.export import ExportRequest, export_from
-from datamarket_gym.payout.checks.draw import draw_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
-from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
-from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.checks.plan import PlanRequest
+from datamarket_gym.payout.checks.settle import sample_checks, settle
 from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, mark_paid, run_of
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import approve_recomputed
@@ -40,8 +39,8 @@ def by_library(folder, false, accounts, people=PEOPLE, looker=looker):
     planner, drawer, recorder, settler, boss, banker = people
     run, failed = market(folder), list(false)
     for out, beacon in ((folder / "june-2", "block 1"), (None, "block 2")):
-        make_plan(run, PlanRequest(announce=f"the hash of {beacon}"), planner)
-        drawn = draw_checks(run, beacon, drawer)
+        sample_checks(run, PlanRequest(announce=f"the hash of {beacon}"), by=planner)
+        drawn = sample_checks(run, None, beacon, drawer).drawn
         outcomes = folder.parent / "outcomes.csv"
         with outcomes.open("w", newline="") as file:
             table = csv.writer(file)

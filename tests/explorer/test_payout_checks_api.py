@@ -14,7 +14,6 @@ from datamarket_gym.explorer.payout.checks import approve
 from datamarket_gym.payout.checks.draw import read_checks
 from datamarket_gym.payout.checks.outcomes import answers_of
 from datamarket_gym.payout.checks.plan import PlanRequest, preview_plan
-from datamarket_gym.payout.checks.settle import plan_rows
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from explorer.payout_story import accounts_of, by_library, entries, looker, market, told
 
@@ -41,8 +40,10 @@ def state(asked, run="market/june", by=""):
 
 def planned(asked, run="market/june", beacon="block 1"):
     wishes = {"announce": f"the hash of {beacon}"}
-    told(asked, asked.post(f"{API}/plan", json={"run": run, "by": "planner", "plan": wishes}))
-    told(asked, asked.post(f"{API}/draw", json={"run": run, "by": "drawer", "beacon": beacon}))
+    body = {"run": run, "by": "planner", "plan": wishes}
+    assert told(asked, asked.post(f"{API}/sample", json=body))["drawn"] is False
+    body = {"run": run, "by": "drawer", "beacon": beacon}
+    assert told(asked, asked.post(f"{API}/sample", json=body))["drawn"] is True
     return state(asked, run)
 
 
@@ -126,14 +127,14 @@ def test_looking_changes_nothing(june, client):
         ("/api/payout/ledger/statement", {"ledger": ledger, "payee": payee, "form": "csv"}),
     ):
         assert followed(asked, asked.get(path, params=params)).status_code == 200, path
-    for name in ("plan", "draw", "record", "settle", "approve", "paid", "export"):
+    for name in ("sample", "record", "settle", "approve", "paid", "export"):
         refused = asked.get(
             f"{API}/{name}", params={"run": "market/june", "token": asked.site.token.text}
         )
         assert refused.status_code == 405, name
     body = {"run": "market/june", "plan": {"checks": 5, "price": "2.50"}}
     found = told(asked, asked.post(f"{API}/preview", json=body))
-    wanted = plan_rows(preview_plan(june, PlanRequest(checks=5, price="2.50")), "EUR")
+    wanted = preview_plan(june, PlanRequest(checks=5, price="2.50")).rows("EUR")
     assert [tuple(row) for row in found["rows"]] == wanted
     told(asked, asked.post(f"{API}/settling", json={"run": "market/june", "unanswered": "false"}))
     assert bytes_of(june.parent) == before
@@ -243,6 +244,7 @@ def test_an_answer_that_was_not_seen_is_not_written_over(june, client):
     assert give("false", "ben", seen)["refused"] == {}
     assert give("false", "ben", seen)["new"] == 0  # pressed twice
     assert answers_of(june)[number].outcome == "false"
+    assert [e.kind for e in run_of(june).history].count("answers") == 2
     unknown = give("perhaps", "ben")
     assert "perhaps" in unknown["refused"][str(number)]
 
@@ -265,15 +267,18 @@ def test_who_looks_second_is_not_told_what_the_first_found(june, client):
         "by": "ann",
         "answers": [{"number": again, "outcome": "genuine", "by": "ann"}],
     }
-    refused = told(asked, asked.post(f"{API}/record", json=body))["refused"]
-    assert "checked it before" in refused[str(again)]
+    other = next(c["number"] for c in state(asked)["checks"] if c["times"] == 1)
+    body["answers"].append({"number": other, "outcome": "genuine", "by": "ann"})
+    got = told(asked, asked.post(f"{API}/record", json=body))
+    assert (list(got["refused"]), got["new"]) == ([str(again)], 1)
+    assert "checked it before" in got["refused"][str(again)]
+    assert [e.kind for e in run_of(june).history].count("answers") == 2  # one for each recording
 
 
 def told_twice(asked):
     """A check of a unit that was drawn twice."""
-    wishes = {"announce": "block 1", "checks": 12}
-    told(asked, asked.post(f"{API}/plan", json={"run": "market/june", "by": "p", "plan": wishes}))
-    told(asked, asked.post(f"{API}/draw", json={"run": "market/june", "by": "d", "beacon": "1"}))
+    body = {"run": "market/june", "by": "p", "plan": {"checks": 12}}
+    told(asked, asked.post(f"{API}/sample", json=body))
     return next(c for c in state(asked)["checks"] if c["times"] > 1 and c["nth"] == 1)
 
 

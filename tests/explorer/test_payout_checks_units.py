@@ -6,8 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from datamarket_gym.payout.checks.draw import draw_checks
-from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest
+from datamarket_gym.payout.checks.settle import sample_checks
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places
 from explorer.payout_story import market, told
@@ -38,8 +38,7 @@ def pictures(folder):
 
 
 def drawn(run, **wishes):
-    make_plan(run, PlanRequest(announce="block 1", **wishes), "planner")
-    return draw_checks(run, "block 1", "drawer").draws
+    return sample_checks(run, PlanRequest(**wishes), by="drawer").drawn.draws
 
 
 def test_pictures_are_drawn_anew_and_bounded(tmp_path, client):
@@ -48,7 +47,9 @@ def test_pictures_are_drawn_anew_and_bounded(tmp_path, client):
     asked = client(run.parent)
     params = {"run": "market/june", "number": first.number}
     shown = told(asked, asked.get(f"{API}/unit", params=params))
-    for each in (shown["content"], *shown["others"]):
+    near = [other for side in shown["sides"] for other in side["others"]]
+    assert [side["title"].split()[1] for side in shown["sides"]] == ["earlier", "later", "units"]
+    for each in (shown["content"], *near):
         head, data = each["image"].split(";base64,")
         assert head in ("data:image/png", "data:image/jpeg")
         content = base64.b64decode(data)

@@ -17,7 +17,7 @@ from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.outcomes import CERTIFICATE, NOT_MADE, record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
-from datamarket_gym.payout.checks.plan import PlanRequest
+from datamarket_gym.payout.checks.plan import PlanRequest, published
 from datamarket_gym.payout.checks.review_page import LETTERS, LetterTerms
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
 from datamarket_gym.payout.checks.settle import Sample, draw_messages, failure_messages, sample_checks
@@ -73,7 +73,7 @@ def _print_sample(run: Path, sampled: Sample) -> None:
             f"Tell the payees that the beacon will be “{visible(planned.plan.announced, 300)}”; once it is known: "
             f"datamarket check sample {run} --beacon TEXT"
         )
-        for what, value in planned.published(run):
+        for what, value in published(run, planned.plan):
             say(f"Publish with it: {what} {value}", whole=True)
         return
     payees = len({each.payee for each in drawn.draws})

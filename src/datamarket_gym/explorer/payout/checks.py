@@ -1,4 +1,4 @@
-"""The page of a run's spot checks: planning, drawing, recording answers, settling, approving and paying.
+"""The page of a run's spot checks: sampling, recording answers, settling, approving and paying.
 
 GET reads and changes nothing. Approving, marking as paid and the file for the bank need the token, typed into the page:
 it is read from the body of a request and from nowhere else.
@@ -20,7 +20,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from datamarket_gym.display import counted
-from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError, require_choice
+from datamarket_gym.errors import DataMarketError, ParameterError, require_choice
 from datamarket_gym.execution.files import TakenError, read_json, sha256, waiting_for
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import Upload
@@ -37,15 +37,16 @@ from datamarket_gym.explorer.routes import By, Find, Routes, Site
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, ExportRequest, export_from
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
 from datamarket_gym.payout.checks.draw import (
+    LOCAL_SEED,
     REQUESTED_PROOF,
     DrawnChecks,
-    draw_checks,
     read_checks,
 )
 from datamarket_gym.payout.checks.outcomes import (
     CERTIFICATE,
     NOT_MADE,
     CheckAnswer,
+    RefusedAnswerError,
     answers_of,
     parse_answer,
     record_answers,
@@ -53,18 +54,17 @@ from datamarket_gym.payout.checks.outcomes import (
 from datamarket_gym.payout.checks.plan import (
     CheckPlan,
     PlanRequest,
-    PlanSummary,
-    make_plan,
     preview_plan,
+    published,
 )
-from datamarket_gym.payout.checks.review_page import UnitComparison, format_earnings, letter
+from datamarket_gym.payout.checks.review_page import LetterTerms, UnitComparison, format_earnings, letter
 from datamarket_gym.payout.checks.settle import (
+    draft_folder,
     draw_messages,
     failure_messages,
-    plan_rows,
     preview_settlement,
+    sample_checks,
     settle,
-    to_publish,
 )
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import (
@@ -165,7 +165,7 @@ class ExportFields(Document):
 
 
 def unit_page(run: RunWithInputs, number: int, *, progress: Progress) -> dict[str, Any]:
-    """Show one check: the unit, its nearest earlier others, and the letter to its payee."""
+    """Show one check: the unit, those nearest to it, and the letter to its payee."""
     progress.stage("reading the units, once for all checks")
     comparison, drawn = _compared(run, sha256(run / MANIFEST), sha256(run / CHECKS))
     draw = next((draw for draw in drawn.draws if draw.number == number), None)
@@ -173,11 +173,12 @@ def unit_page(run: RunWithInputs, number: int, *, progress: Progress) -> dict[st
         raise DataMarketError(f"there is no check {number}; there are 1 to {len(drawn.draws)}")
     labelled = comparison.results.inputs.submission.labelled
     units = list(dict.fromkeys(visible(d.unit) for d in drawn.draws if d.payee == draw.payee))
+    forfeit = comparison.results.spec.forfeit
     return {
         "content": comparison.unit(draw.unit),
-        "others": comparison.others(draw.unit),
+        "sides": comparison.sides(draw.unit),
         "requested": REQUESTED_PROOF,
-        "letter": letter(visible(draw.payee), units, drawn.run, labelled),
+        "letter": letter(visible(draw.payee), units, drawn.run, labelled, forfeit),
         "labelled": labelled,
     }
 
@@ -211,14 +212,16 @@ def run_state(
         "amount": money.shown(record.amount),
         "payees": sum(line.paid > 0 for line in record.lines),
         "required": record.checks,
-        "power": spec_of(manifest).power,
+        "forfeit": spec_of(manifest).forfeit,
         "forfeited": money.shown(record.kept) if record.kept else "",
         "settles": None if settles is None else {
             "run": settles.run, "id": "" if before is None else run_id_at(before.places.get("run", ""), runs),
         },
         "later": {"run": later_run, "id": run_id_at(later, runs), "name": Path(later).name} if later else None,
         "plan": _plan(run, record, money),
-        "drawn": None if drawn is None else {"beacon": drawn.beacon, "words": draw_messages(drawn)},
+        "drawn": None if drawn is None else {
+            "beacon": drawn.beacon, "announced": drawn.announced, "words": draw_messages(drawn),
+        },
         "checks": [] if drawn is None else _checks(drawn, money),
         "answers": {} if drawn is None else visible_answers(drawn, answers_of(run), by),
         "certificate": str(read_json(certificate)["words"]) if certificate.is_file() else "",
@@ -251,8 +254,8 @@ def _plan(run: Path, record: RunRecord, money: Currency) -> dict[str, Any] | Non
     plan = CheckPlan.model_validate_json(record.plan)
     amounts = {name: money.text(minor) if minor else "" for name, minor in
                (("price", plan.price), ("least", plan.least))}  # fmt: skip
-    fields = plan.model_dump(include={"checks", "power", "announced", "false_alarms"})
-    return fields | amounts | {"publish": to_publish(run, plan)}
+    publish = published(run, plan)
+    return plan.model_dump(include={"checks", "power", "announced"}) | amounts | {"publish": publish}
 
 
 def _checks(drawn: DrawnChecks, money: Currency) -> list[dict[str, Any]]:
@@ -303,40 +306,41 @@ def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str
 def preview(run: Run, plan: PlanRequest, *, progress: Progress) -> dict[str, Any]:
     """Work out what a plan would come to; write nothing."""
     progress.stage("working out what this plan leaves to gain")
-    return _plan_answer(run, preview_plan(run, plan))
-
-
-def enter_plan(run: Run, plan: PlanRequest, by: By, *, progress: Progress) -> dict[str, Any]:
-    """Enter a plan."""
-    progress.stage("entering the plan")
-    return _plan_answer(run, make_plan(run, plan, by))
-
-
-def _plan_answer(run: Path, summary: PlanSummary) -> dict[str, Any]:
-    notes = []
+    summary, notes = preview_plan(run, plan), []
     if summary.below_price:
         notes.append(
             f"{counted(summary.below_price, 'payee is', 'payees are')} paid less than their checks cost; with a least "
             "payment they are neither checked nor paid, and can hand their units in again."
         )
-    if not summary.plan.announced:
-        notes.append(
-            "No beacon is announced: payees then have only your word that it was not chosen. Write what it will be."
-        )
+    announced = summary.plan.announced
     return {
         "payees": summary.payees,
-        "rows": plan_rows(summary, read_manifest(run)["currency"]),
-        "publish": to_publish(run, summary.plan),
-        "notes": notes,
+        "rows": summary.rows(read_manifest(run)["currency"]),
+        "announced": announced,
+        "notes": notes if announced else [*notes, LOCAL_SEED],
     }
 
 
-def draw(run: RunWithInputs, beacon: str, by: By, *, progress: Progress) -> dict[str, Any]:
-    """Draw the units to check, once."""
+def sample(
+    run: RunWithInputs,
+    by: By,
+    plan: PlanRequest | None = None,
+    beacon: str = "",
+    contact: str = "",
+    answer_by: str = "",
+    *,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Plan the checks and draw the units, once; only plan where a beacon is announced."""
     progress.stage("drawing the units to check")
-    drawn = draw_checks(run, beacon, by, places_of(run))
-    payees = counted(len({draw.payee for draw in drawn.draws}), "payee")
-    return {"words": f"{counted(len(drawn.draws), 'check')} of {payees} were drawn."}
+    sampled = sample_checks(run, plan, beacon, by, terms=LetterTerms(contact, answer_by))
+    if sampled.drawn is None:
+        return {"drawn": False, "words": "The plan and what is announced are entered."}
+    payees = counted(len({draw.payee for draw in sampled.drawn.draws}), "payee")
+    return {
+        "drawn": True,
+        "words": f"{counted(len(sampled.drawn.draws), 'check')} of {payees} were drawn.",
+    }
 
 
 def record(
@@ -353,9 +357,10 @@ def record(
     """
     progress.stage("recording the answers")
     refused: dict[int, str] = {}
+    accepted: dict[int, CheckAnswer] = {}
     new = 0
     with waiting_for(run / _LOCK, _WAIT, "answers"):
-        known, fresh, corrected = answers_of(run), [], []
+        known = answers_of(run)
         for each in answers:
             try:
                 answer = parse_answer(each.number, each.outcome, each.note, each.by)
@@ -363,37 +368,27 @@ def record(
                 refused[each.number] = str(error)
                 continue
             before = known.get(each.number)
-            if before is None or before == answer or before.outcome == NOT_MADE:
-                fresh.append(answer)
-            elif each.has_seen(before):
-                corrected.append(answer)
+            if before is None or before == answer or before.outcome == NOT_MADE or each.has_seen(before):
+                accepted[each.number] = answer
             else:
                 refused[each.number] = (
                     f"{visible(before.by) or 'somebody'} answered this check meanwhile. Look at both, and answer again "
                     "if yours is the right one: it then corrects the other, and both stay in the history."
                 )
-        for some, correct in ((fresh, False), (corrected, True)):
-            new += _record_some(run, some, correct, by, single, refused)
+        while accepted:  # one entry in the ledger, without those that cannot be recorded
+            batch = list(accepted.values())
+            try:
+                new = len(patiently(lambda: record_answers(run, batch, True, by, single)).new)  # noqa: B023
+                break
+            except RefusedAnswerError as error:
+                if accepted.pop(error.number, None) is None:
+                    raise
+                refused[error.number] = str(error)
     return {
         "new": new,
         "refused": {str(number): why for number, why in refused.items()},
         "answers": visible_answers(read_checks(run), answers_of(run), by),
     }
-
-
-def _record_some(
-    run: Path, answers: list[CheckAnswer], correct: bool, by: str, single: bool, refused: dict[int, str]
-) -> int:
-    """Record answers together, or one by one where some cannot be; return how many are new."""
-    if not answers:
-        return 0
-    try:
-        return len(patiently(lambda: record_answers(run, answers, correct, by, single)).new)
-    except SubmissionError as error:
-        if len(answers) == 1:
-            refused[answers[0].number] = str(error)
-            return 0
-    return sum(_record_some(run, [answer], correct, by, single, refused) for answer in answers)
 
 
 def record_table(
@@ -432,11 +427,7 @@ def settle_preview(
     progress.stage("seeing who failed")
     settlement = preview_settlement(run, unanswered == "false", forfeited == "keep")
     later = run_of(run).superseded
-    count = 2
-    while (run.parent / f"{run.name}-{count}").exists():
-        count += 1
-    name = f"{run.name}-{count}" if later is None else Path(later[1]).name
-    return {**asdict(settlement), "name": name}
+    return {**asdict(settlement), "name": (draft_folder(run) if later is None else Path(later[1])).name}
 
 
 def settle_run(
@@ -454,7 +445,7 @@ def settle_run(
     return {
         "checked": settled.checked,
         "new": settled.run.name if settled.run != run else "",
-        "words": failure_messages(settled),
+        "words": [*settled.warnings, *failure_messages(settled)],
         "certificate": str(read_json(settled.run / CERTIFICATE)["words"]) if settled.checked else "",
     }
 
@@ -522,8 +513,7 @@ def router(site: Site) -> APIRouter:
     routes.answer("GET", "/state", run_state)
     routes.answer("GET", "/unit", unit_page)
     routes.answer("POST", "/preview", preview)
-    routes.answer("POST", "/plan", enter_plan)
-    routes.answer("POST", "/draw", draw)
+    routes.answer("POST", "/sample", sample)
     routes.answer("POST", "/record", record)
     routes.answer("POST", "/record-table", record_table)
     routes.answer("POST", "/settling", settle_preview)

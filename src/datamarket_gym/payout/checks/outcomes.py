@@ -67,6 +67,14 @@ _LONGEST = 2000  # characters of a note
 _NAMED = 5  # numbers in an error
 
 
+class RefusedAnswerError(SubmissionError):
+    """One of several answers cannot be recorded: its ``number`` says which."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(why)
+        self.number = number
+
+
 @dataclass(frozen=True)
 class CheckAnswer:
     number: int
@@ -176,14 +184,16 @@ def _require_different_people(drawn: DrawnChecks, answers: Mapping[int, CheckAns
                 continue
             what = f"number {number} is one of {count} checks of unit {visible(unit)!r}"
             if not answer.by:
-                raise SubmissionError(
-                    f"{what}, which different people are to make; say who checked in the column 'by'"
+                raise RefusedAnswerError(
+                    number,
+                    f"{what}, which different people are to make; say who checked in the column 'by'",
                 )
             person = _person(answer.by)
             if person in seen:
-                raise SubmissionError(
+                raise RefusedAnswerError(
+                    number,
                     f"{what}, and {visible(answer.by)!r} checked it before ({seen[person]}); have another person check "
-                    "it who does not know the first answer, or record with --check-once: it then counts as not made"
+                    "it who does not know the first answer, or record with --check-once: it then counts as not made",
                 )
             seen[person] = f"number {number}"
 

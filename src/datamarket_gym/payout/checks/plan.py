@@ -269,10 +269,11 @@ class PlanSummary:
             rows.append((f"neither checked nor paid, below {least}", f"{payees}, {carried}"))
         return rows
 
-    def published(self, run: Path) -> list[tuple[str, str]]:
-        """Return what is given away with an announcement, so that the draw can be worked out by others."""
-        digest = hashlib.sha256(self.plan.text.encode()).hexdigest()
-        return [("manifest", sha256(run / MANIFEST)), ("plan", digest)]
+
+def published(run: Path, plan: CheckPlan) -> list[tuple[str, str]]:
+    """Return what is given away with an announcement, so that the draw can be worked out by others."""
+    digest = hashlib.sha256(plan.text.encode()).hexdigest()
+    return [("manifest", sha256(run / MANIFEST)), ("plan", digest)]
 
 
 def make_plan(run: Path, request: PlanRequest, by: str | None = None) -> PlanSummary:

@@ -1,4 +1,4 @@
-// A run from its draft to its payment: plan, draw, look, settle, approve, pay.
+// A run from its draft to its payment: sample, look, settle, approve, pay.
 import { ask, attempt } from "../../lib/ask.js";
 import { el, fill, many, name } from "../../lib/dom.js";
 import { link, urlState } from "../../lib/url.js";
@@ -12,7 +12,7 @@ import { historyOf, whoAmI } from "./parts.js";
 export const title = "Checks and payment";
 
 const STEPS = {
-  plan: ["Plan and draw", showPlan],
+  plan: ["Sample", showPlan],
   review: ["Check units", showReview],
   settle: ["Settle", showSettle],
   approve: ["Approve", showApprove],
@@ -41,7 +41,7 @@ const showHistory = (place, page) =>
 const choose = (main, site) => {
   const runs = site.places.runs;
   fill(main, el("h1", {}, title),
-    el("p", {}, runs.length ? "Choose a run: its checks are planned, drawn and answered here, then it is approved and paid." : "There is no run here yet. Begin a payout run, or name a folder of runs on the command line: datamarket explore RUNS/"),
+    el("p", {}, runs.length ? "Choose a run: its checks are sampled and answered here, then it is approved and paid." : "There is no run here yet. Begin a payout run, or name a folder of runs on the command line: datamarket explore RUNS/"),
     runs.length ? el("ul", {}, runs.map((run) => el("li", {}, el("a", { href: link("/payout/checks", { run }) }, name(run))))) : el("p", {}, el("a", { href: "/payout/new" }, "New payout run")));
 };
 

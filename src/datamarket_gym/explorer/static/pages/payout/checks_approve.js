@@ -18,7 +18,7 @@ const warned = (warning, onchange) =>
 const whyNot = (found) => {
   if (found.later) return "Another draft has taken the place of this run: approve that one.";
   if (found.drawn) return "Checks of this run were drawn and are not settled: look at the units, then settle.";
-  if (found.required) return `This run asks for ${found.required} checks of each payee before it is approved: plan and draw them first.`;
+  if (found.required) return `This run asks for ${found.required} checks of each payee before it is approved: sample them first.`;
   return found.approval.why_not;
 };
 

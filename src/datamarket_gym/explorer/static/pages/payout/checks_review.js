@@ -5,14 +5,12 @@ import { content, el, fill, many, name } from "../../lib/dom.js";
 import { keys } from "../../lib/keys.js";
 import { doing, good } from "./parts.js";
 
-const PAUSE = 2500; // milliseconds after the last answer
-const MANY = 10;
+const MANY = 50; // answers that are recorded without being asked: each recording is an entry of the ledger
 
 /** The answers of a draw that wait; `record(answers)` sends them, and `done(answers, got)` is told once none of them waits. */
 const waitingAnswers = (run, beacon, record, done) => {
   const prefix = `datamarket answer ${run} ${beacon} `;
   const keys = () => Object.keys(localStorage).filter((key) => key.startsWith(prefix));
-  let timer = 0;
   let sending = null;
   const waiting = {
     get(number) {
@@ -22,15 +20,13 @@ const waitingAnswers = (run, beacon, record, done) => {
     all: () => keys().map((key) => JSON.parse(localStorage.getItem(key))).sort((a, b) => a.number - b.number),
     put(answer) {
       localStorage.setItem(prefix + answer.number, JSON.stringify(answer));
-      clearTimeout(timer);
-      timer = setTimeout(() => waiting.flush(), keys().length >= MANY ? 0 : PAUSE);
+      if (keys().length >= MANY) waiting.flush();
     },
     drop(number) {
       localStorage.removeItem(prefix + number);
     },
     /** Record all that wait; one sending at a time, and what was given meanwhile goes with the next. */
     async flush() {
-      clearTimeout(timer);
       while (sending) await sending;
       const some = waiting.all();
       if (!some.length) return;
@@ -42,9 +38,6 @@ const waitingAnswers = (run, beacon, record, done) => {
         done(some, got);
       }).finally(() => (sending = null));
       await sending;
-    },
-    stop() {
-      clearTimeout(timer);
     },
   };
   return waiting;
@@ -74,7 +67,7 @@ const CHIPS = 400; // so many checks are shown as a row of numbers
 
 export const showReview = (place, page) => {
   const { found, state } = page;
-  if (!found.drawn) return fill(place, el("h2", {}, "Check units"), el("p", {}, "Nothing is drawn yet: plan the checks and draw them first."));
+  if (!found.drawn) return fill(place, el("h2", {}, "Check units"), el("p", {}, "Nothing is drawn yet: sample the units first."));
   if (!found.checks.length) return fill(place, el("h2", {}, "Check units"), found.drawn.words.map((words) => el("p", {}, words)), el("p", {}, "There is nothing new to check: go on to Settle."));
   const closed = found.state !== "draft";
   const checks = found.checks;
@@ -184,8 +177,8 @@ export const showReview = (place, page) => {
       if (!got || numbers[at] !== number) return;
       fill(unit, el("div", { class: "sides" },
         el("section", { class: "this" }, el("h3", {}, "This unit ", got.content.label ? el("span", { class: "tag" }, "label ", name(got.content.label)) : null), content(got.content)),
-        el("section", { class: "others" }, el("h3", {}, "Nearest earlier units of others"),
-          got.others.length ? got.others.map((other) => el("div", { class: "near" }, el("p", {}, el("strong", {}, `cosine ${other.cosine}`), " ", name(other.unit), " of ", name(other.identity), other.label ? [" ", el("span", { class: "tag" }, "label ", name(other.label))] : null), content(other))) : el("p", { class: "soft" }, "Nobody else handed in anything earlier."))));
+        el("section", { class: "others" }, got.sides.map((side) => [el("h3", {}, side.title),
+          side.others.length ? side.others.map((other) => el("div", { class: "near" }, el("p", {}, el("strong", {}, `cosine ${other.cosine}`), " ", name(other.unit), " of ", name(other.identity), other.label ? [" ", el("span", { class: "tag" }, "label ", name(other.label))] : null), content(other))) : el("p", { class: "soft" }, "Nobody else handed in anything earlier.")]))));
       letter.onclick = () => dialog("What to write to this payee", el("pre", { dir: "auto" }, got.letter), copyButton("Copy", () => got.letter, "copy-letter"));
       letter.disabled = false;
       unit.classList.remove("stale");
@@ -221,7 +214,7 @@ export const showReview = (place, page) => {
     const recorded = found.answers[number] || null;
     const seen = recorded ? { outcome: recorded.outcome, note: recorded.note, by: recorded.by } : null;
     waiting.put({ number, outcome, note: words, by: page.who.name, seen });
-    tellKept("Kept in this browser; recorded in a moment.");
+    tellKept(`${many(waiting.all().length)} kept in this browser until they are recorded.`);
   };
   const answer = (outcome) => {
     if (closed || !page.who.named()) return;
@@ -233,6 +226,7 @@ export const showReview = (place, page) => {
     }
     undone.push({ number, before: of(number) });
     give(number, outcome, note.value.trim());
+    if (numbers.every(of)) waiting.flush(); // the last one
     if (at + 1 < numbers.length) go(at + 1);
     else draw();
   };
