@@ -36,15 +36,13 @@ def main() -> None:
         "pay", out / "units.csv", "--validation", out / "validation.csv", "--amount", "1000", "--no-audit",
         "--out", june,
     )  # fmt: skip
-    datamarket(
-        "check", "plan", june, "--price", "4.00", "--false-alarms", "0.01",
-        "--announce", "the hash of Bitcoin block 900000",
-    )  # fmt: skip
-    datamarket("check", "draw", june, "--beacon", "what that hash turned out to be")
+    block = "the hash of Bitcoin block "
+    datamarket("check", "sample", june, "--price", "4.00", "--announce", f"{block}900000")
+    datamarket("check", "sample", june, "--beacon", "what that hash turned out to be")
     datamarket("check", "record", june, look(june))
-    datamarket("check", "settle", june, "--out", again)
-    datamarket("check", "plan", again, "--announce", "the hash of Bitcoin block 900144")
-    datamarket("check", "draw", again, "--beacon", "what the later hash turned out to be")
+    datamarket("check", "settle", june)
+    datamarket("check", "sample", again, "--announce", f"{block}900144")
+    datamarket("check", "sample", again, "--beacon", "what the later hash turned out to be")
     if (found := look(again)) is not None:
         datamarket("check", "record", again, found)
     datamarket("check", "settle", again)
