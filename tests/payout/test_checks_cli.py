@@ -55,7 +55,7 @@ def test_from_the_draft_to_the_payment_under_a_public_beacon(folder):
     assert f"{count} new answers; of {count} checks: {count} genuine, 0 false, 0 unanswered" in done
     done = typed("check", "settle", folder)
     assert "checked; the certificate is" in done
-    assert "1,000 EUR together" in done
+    assert "EUR 1,000.00 together" in done
     assert typed("check", "settle", folder) == done  # again: nothing changes
     certificate = json.loads((folder / "certificate.json").read_text())
     assert (certificate["per_payee"], certificate["announced"]) == (3, True)
