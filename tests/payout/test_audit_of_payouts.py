@@ -1,7 +1,5 @@
 """The red team of a payout run: what is aimed at the evidence is tried, and the report says who loses by it."""
 
-import re
-
 import pytest
 from payout_files import run, units, validation
 
@@ -11,8 +9,7 @@ from datamarket_gym.analysis.redteam.findings import Loss
 from datamarket_gym.analysis.theorems import Checks
 from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import read_manifest
-from datamarket_gym.payout.report.charts import attack_title
-from datamarket_gym.payout.report.record import red_team_record, write_report
+from datamarket_gym.payout.report.record import attack_title, red_team_record, write_report
 from datamarket_gym.payout.run import FinishedRun, PayoutJob, compute_results
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stored_inputs import places_of
@@ -107,7 +104,7 @@ def test_a_victim_of_evidence_is_named_above_the_table(folder, results, tmp_path
         "(4% if nothing were matched)" in page
     )
     assert '<span class="bad">87%</span> of <bdi>seller 2</bdi>' in page
-    assert re.search(r"4% if nothing were matched; spared by <a [^>]*>exact copies</a>", page)
+    assert "4% if nothing were matched; spared by exact copies" in page
 
 
 def test_where_payees_are_checked_the_report_has_both_gains(folder, results, tmp_path):
@@ -118,9 +115,9 @@ def test_where_payees_are_checked_the_report_has_both_gains(folder, results, tmp
     checked = {"findings": [deterred], "checks": Checks(2, 0.9)}
     page = page_of(found.model_copy(update=checked), results, tmp_path)
     assert '<td class="n" data-h="gain">2.500 \u2192 0.625</td>' in page
-    assert ">deterred by checks</a>" in page
+    assert "deterred by checks" in page
     assert "Each name is checked on 2 of its paid units" in page
-    assert "None multiplied an attacker's pay by more than" in page
+    assert "None that assumes nothing multiplied an attacker's pay by more than" in page
     plain = page_of(found.model_copy(update={"findings": [first]}), results, tmp_path)
     assert f'data-h="gain">{first.worst.gain:.3f}</td>' in plain
 

@@ -91,11 +91,11 @@ def test_pages_fit_a_telephone(browser, pages):
         assert browser.js(CUT) == [], what
 
 
-def test_a_statement_is_one_sheet_of_paper(browser, pages):
+def test_a_statement_is_two_sheets_of_paper_at_most(browser, pages):
     for what, page in pages.items():
         if what in ("statement of attacker", "statement of seller 3", f"statement of {RTL[:8]}"):
             browser.open(page, 1280)
-            assert len(re.findall(rb"/Type\s*/Page\b", browser.pdf())) == 1, what
+            assert len(re.findall(rb"/Type\s*/Page\b", browser.pdf())) <= 2, what
 
 
 def test_all_pages_begin_with_the_same_sheet(pages, folder):

@@ -158,8 +158,6 @@ def test_the_report_is_one_file_without_network(folder):
     for script in re.findall(r"<script>(.*?)</script>", page, flags=re.S):
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
-    charts = re.search(r'id="charts">(.*?)</script>', page, flags=re.S).group(1)
-    assert {"chart-payments"} <= set(json.loads(charts))
     for heading in (
         "Payments",
         "What matched what",

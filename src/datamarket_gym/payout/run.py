@@ -465,7 +465,7 @@ def work_out(
                 progress.stage("attacking a sample of the market", "attacks")
             run_red_team(results, run.state / "audit", out / "audit.json", Within(progress))
             progress.stage("writing the report")
-            write_report(results, warned, job.run, out)
+            write_report(results, warned, job.run, out, 0 if job.settles is None else job.settles.kept)
             taken = job.taken
             write_manifest(results, job.run, taken.opening, taken.overrides, job.settles, out)
     return read_manifest(out)

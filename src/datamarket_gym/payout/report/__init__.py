@@ -3,6 +3,3 @@
 from datamarket_gym.errors import require_extra
 
 require_extra("jinja2", "payout")
-require_extra(
-    "plotly", "payout"
-)  # asked for here, since the report is written after everything is computed

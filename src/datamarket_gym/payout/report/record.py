@@ -1,29 +1,21 @@
-"""The report of a run: the values that the template ``payout.html.j2`` makes sentences of, and its glossary.
+"""The report of a run: the values that the template ``payout.html.j2`` makes sentences of.
 
-Validation rows are shown by their number: their content is secret, and stays in the operator's file. The terms that a
-page uses are links to their explanation at its end. Components explain themselves (`registry.describe`); all other
-terms are in ``templates/glossary.toml``.
+What an operator decides on comes first: state, warnings, payments, what was merged. All else is folded below.
+Validation rows are shown by their number: their content is secret, and stays in the operator's file.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
 
 from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.analysis.redteam.attack_grid import family
 from datamarket_gym.analysis.redteam.audit import forgeries
 from datamarket_gym.analysis.redteam.findings import STOP_LOSS, Finding, Loss, Trial, assuming
-from datamarket_gym.data.inputs import are_numbers
 from datamarket_gym.evidence.false_match_cost import LIMIT
 from datamarket_gym.evidence.threshold import ALLOWED, Threshold
 from datamarket_gym.execution.files import write_text
@@ -33,15 +25,7 @@ from datamarket_gym.payout.audit import read_red_team
 from datamarket_gym.payout.manifest import NEEDS
 from datamarket_gym.payout.money import LEVEL
 from datamarket_gym.payout.names import drawn_under, visible
-from datamarket_gym.payout.report.charts import (
-    MOST_SHOWN,
-    attack_title,
-    needs_chart,
-    payment_chart,
-    red_team_chart,
-    threshold_chart,
-)
-from datamarket_gym.payout.report.pages import Row, embed_json, read_template, render_page
+from datamarket_gym.payout.report.pages import Row, read_template, render_page
 from datamarket_gym.payout.results import (
     Results,
     clusters_to_show,
@@ -59,36 +43,26 @@ from datamarket_gym.payout.warnings import (
     required_checks_message,
     time_messages,
 )
-from datamarket_gym.registry import components, describe, parameters_of
-from datamarket_gym.utilities.coverage import Coverage
+from datamarket_gym.registry import components, describe
 
-_MOST_ROWS, _MOST_LEAKS, _MOST_LINKS, _MOST_CHAINS = 5000, 500, 500, 20
-_MOST_UNITS, _MOST_PAIRS, _MOST_NAMES, _LEAST_COVERED = 500, 200, 20, 10
+_MOST_ROWS, _MOST_CLUSTERS, _MOST_LEAKS, _MOST_LINKS, _MOST_CHAINS = 5000, 50, 200, 200, 20
+_MOST_UNITS, _MOST_PAIRS, _MOST_NAMES, _LEAST_COVERED = 200, 100, 20, 10
 
 
 def write_report(
-    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path
+    results: Results, warnings: Sequence[UnresolvedWarning], run: str, folder: Path, kept: int = 0
 ) -> None:
-    from plotly.offline import get_plotlyjs
-
+    """Write the report; ``kept`` is what the operator keeps of payees who failed spot checks or were not checked."""
     spec, inputs, edges = results.spec, results.inputs, results.payees.edges
     audit, why_no_audit = read_red_team(folder / "audit.json")
-    needs = Needs.read(folder / NEEDS)
     clusters, clusters_left_out = clusters_to_show(results)
     leaks = leaked_units(results)
-    honest_classes = _has_classes(results)
-    charts: dict[str, Any] = {"chart-payments": payment_chart(results)}
-    if len(needs):
-        charts["chart-needs"] = needs_chart(needs)
-    if results.threshold.cost is not None:
-        charts["chart-threshold"] = threshold_chart(results.threshold, honest_classes)
-    if audit is not None and (chart := red_team_chart(audit)) is not None:
-        charts["chart-red-team"] = chart
     record = {
         "run": run,
         "results": results,
         "period": period_message(spec),
         "warnings": warnings,
+        "kept": kept,
         "merged": int((np.bincount(results.payments.clustering.label) > 1).sum()),
         "total": spec.worth.shown(results.payments.scores.grand_value),
         "owed": sum(balance for balance in results.division.balance if balance > 0),
@@ -99,10 +73,9 @@ def write_report(
         "checks": required_checks_message(results),
         "level": LEVEL,
         "payments": payment_table(results).slice(0, _MOST_ROWS).to_pylist(),
-        "charted": MOST_SHOWN,
-        "needs": _needs(needs, results),
-        "clusters": clusters,
-        "clusters_left_out": clusters_left_out,
+        "needs": _needs(Needs.read(folder / NEEDS), results),
+        "clusters": clusters[:_MOST_CLUSTERS],
+        "clusters_left_out": clusters_left_out + max(0, len(clusters) - _MOST_CLUSTERS),
         "chains": _chains(results),
         "leaks": leaks[:_MOST_LEAKS],
         "leaks_left_out": max(0, len(leaks) - _MOST_LEAKS),
@@ -112,16 +85,16 @@ def write_report(
             for i in range(min(len(edges), _MOST_LINKS))
         ],
         "links_left_out": max(0, len(edges) - _MOST_LINKS),
-        "threshold": _threshold(results, honest_classes),
+        "threshold": evidence_message(results.threshold),
+        "limits": (LIMIT, ALLOWED),
         "red_team": None if audit is None else red_team_record(audit, results),
         "red_team_why": why_no_audit,
         "sources": int((results.payments.clustering.edges.reason == "trusted source").sum()),
     }  # fmt: skip
-    scripts = [get_plotlyjs(), read_template("payout.js")]
+    texts = {"reason_titles": reason_titles, "attack_title": attack_title}
     page = render_page(
-        "payout.html.j2", "payout.css", scripts, page=record, charts=embed_json(charts),
-        drawn=charts.keys(), terms=PageGlossary(),
-    )  # fmt: skip
+        "payout.html.j2", "payout.css", [read_template("payout.js")], page=record, **texts
+    )
     write_text(folder / "report.html", page)
 
 
@@ -140,29 +113,6 @@ def evidence_message(threshold: Threshold) -> str:
     if threshold.theta is None and threshold.words is None:
         why = f"Only identical units are matched, similar ones are not. {why}"
     return why
-
-
-def _has_classes(results: Results) -> bool:
-    """Return whether the rows that thresholds are measured on have labels that are classes, and several."""
-    inputs, label = results.inputs, results.inputs.validation_label
-    if results.threshold.measured_on == "reference" and inputs.reference is not None:
-        label = inputs.reference.label
-    return len(np.unique(label)) > 1 and not are_numbers(label)
-
-
-def _threshold(results: Results, classes: bool) -> Row:
-    """Return what the page says of the threshold beyond its record."""
-    learner, cost = results.spec.utility_function, results.threshold.cost
-    # A threshold's cost is measured on accuracy or coverage, which may not be what is paid for.
-    paid_for = learner.paid_from == "chance" if classes else isinstance(learner, Coverage)
-    return {
-        "why": evidence_message(results.threshold),
-        "cost_there": None if cost is None or cost.theta is None else cost.at(cost.theta),
-        "limit": LIMIT,
-        "allowed": ALLOWED,
-        "measured_by": "" if paid_for else "5-NN accuracy" if classes else "coverage",
-        "classes": classes,
-    }
 
 
 def _acquired(results: Results) -> Row | None:
@@ -290,7 +240,6 @@ def _called(attack: str) -> str:
 def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -> Row:
     verdict = finding.verdict(audit.stop_at)
     trial = finding.worst if verdict == "open" else finding.unchecked
-    certificate = finding.certificate
     return {
         "attack": family(trial.attack),
         "assumes": assuming(trial),
@@ -300,12 +249,7 @@ def _finding(finding: Finding, audit: AuditReport, name: Callable[[str], str]) -
         "moved": finding.unchecked.theft,
         "loss": _loss(finding.loss, name),
         "provider": name(trial.provider),
-        "written": trial.attack,
-        "parameters": attack_parameters(trial.attack),
         "remedies": [(remedy.title, remedy.moved) for remedy in finding.remedies if remedy.advised],
-        "claim": certificate.claim,
-        "certificate": certificate.words.replace(certificate.provider, name(certificate.provider)),
-        "conditions": certificate.conditions,
     }
 
 
@@ -321,130 +265,30 @@ def _loss(loss: Loss, name: Callable[[str], str]) -> Row:
     }
 
 
-_KINDS = (
-    "semivalue",
-    "mechanism",
-    "learner",
-    "similarity",
-    "evidence",
-)  # of one name in two kinds the first counts
-_PATTERNS = {
-    "shapley": "shapley values?", "knn": r"k-NN|5-NN|knn(?:@\d+)?", "cosine": "cosine(?: similarity)?",
-    "recommended": r"recommended(?:/v\d+)?", "scores": "scores(?=: scores, summed)",
-    **{name: name for name in ("banzhaf", "beta", "loo", "coverage", "logistic", "ridge", "standardised")},
-}  # fmt: skip
-"""How sentences spell components whose names are plain words."""
-_PARAMETER = re.compile(r"(\w+)=")
-
-
-@dataclass(frozen=True)
-class GlossaryTerm:
-    """A term of the report's glossary and its explanation."""
-
-    key: str
-    title: str
-    text: str
-    pattern: str = ""  # how sentences spell it; empty: only the template links it
-    code: str = ""  # what files and commands call it
-
-    @property
-    def anchor(self) -> str:
-        """Return the place of the explanation on the page."""
-        return "g-" + re.sub(r"[^a-z0-9]+", "-", self.key.lower())
-
-
-def all_terms() -> dict[str, GlossaryTerm]:
-    """List every term that a page can use, by key."""
-    terms: dict[str, GlossaryTerm] = {}
-    for group, words in tomllib.loads(read_template("glossary.toml")).items():
-        for name, word in words.items():
-            key = name if group == "word" else f"{group}-{name}"
-            code = name if group in ("reason", "claim", "condition") and name != word["title"] else ""
-            pattern = name if group == "condition" and "_" in name else word.get("pattern", "")
-            terms[key] = GlossaryTerm(key, word["title"], word["text"], pattern, code)
-    for kind in ("attack", *_KINDS):
-        prefix = "attack" if kind == "attack" else "component"
-        for name in components(kind):
-            it, key = describe(kind, name), f"{prefix}-{name}"
-            text = it.summary or "Registered by the operator."
-            code = "" if name == it.title else name
-            terms.setdefault(key, GlossaryTerm(key, it.title, text, _pattern(name), code))
-    return terms
-
-
-def _pattern(name: str) -> str:
-    """Return how sentences spell a component; one plain word is taken for its name only with a parameter."""
-    if name in _PATTERNS:
-        return _PATTERNS[name]
-    parameter = r"(?:@[\w.]+)?" if "_" in name or name == "lineage" else r"@[\w.]+"
-    return re.escape(name) + parameter
-
-
-def attack_parameters(written: str) -> list[tuple[str, str]]:
-    """Return the parameters that a written attack sets, each with what it means."""
+def attack_title(written: str) -> str:
+    """Return what pages call an attack."""
     name = family(written)
-    known = parameters_of(components("attack")[name]) if name in components("attack") else ()
-    names = _PARAMETER.findall(written.partition("(")[2])
-    if "@" in written.partition("(")[0] and known:
-        names.append(known[0].name)
-    return [(p.name, "; ".join(filter(None, [p.title, p.help]))) for p in known if p.name in names]
+    return describe("attack", name).title if name in components("attack") else name
+
+
+_REASONS = {
+    "trusted source": ("named source", "The unit itself names the one that it was made from, in a trusted column."),
+    "words": ("shared words", "So many word pairs of the shorter text are in the other that it is taken for a copy."),
+    "same metadata": ("same metadata", "Both agree in a column that the operator fills in, such as a watermark id."),
+    "both confirm": ("both confirm", "Each of the two identities names the other as the same payee."),
+    "override": ("override", "A person decided it, with a reason and a signature."),
+}  # fmt: skip
 
 
 def explain_reason(code: str) -> tuple[str, str]:
     """Return the title of a reason why two are matched, and what it means; an operator's own words as they are."""
-    terms = _cached_terms()
-    term = terms.get(f"reason-{code}") or terms.get(f"component-{code.partition('@')[0]}")
-    return (term.title, term.text) if term else (code, "")
+    name = code.partition("@")[0]
+    if name not in components("evidence"):
+        return _REASONS.get(code, (visible(code), ""))
+    evidence = describe("evidence", name)
+    return evidence.title, evidence.summary or ""
 
 
-_cached_terms = lru_cache(all_terms)
-
-
-class PageGlossary:
-    """The terms that one page uses, noted while its template is filled."""
-
-    def __init__(self) -> None:
-        self._terms, self._used = all_terms(), dict[str, GlossaryTerm]()
-        spelled = [term for term in self._terms.values() if term.pattern]
-        spelled.sort(key=lambda term: (-len(term.pattern), term.key))
-        self._keys = {f"t{i}": term.key for i, term in enumerate(spelled)}
-        patterns = "|".join(f"(?P<t{i}>{term.pattern})" for i, term in enumerate(spelled))
-        self._pattern = re.compile(rf"(?<![\w-])(?:{patterns})(?![\w-])", re.IGNORECASE)
-
-    def mark(self, text: str) -> Markup:
-        """Escape a text and link the first mention of each term in it."""
-        out, end, linked = Markup(""), 0, set[str]()
-        for match in self._pattern.finditer(text):
-            key = self._keys[str(match.lastgroup)]
-            if key not in linked:
-                linked.add(key)
-                out += escape(text[end : match.start()]) + self.term(key, match.group())
-                end = match.end()
-        return out + escape(text[end:])
-
-    def term(self, key: str, shown: str | None = None) -> Markup:
-        """Link a term, under its title or other words."""
-        term = self._used[key] = self._terms[key]
-        return Markup('<a class="term" href="#{}">{}</a>').format(term.anchor, shown or term.title)
-
-    def attack(self, written: str) -> Markup:
-        """Link an attack by its plain name."""
-        key = f"attack-{family(written)}"
-        return self.term(key) if key in self._terms else escape(attack_title(written))
-
-    def reason(self, text: str) -> Markup:
-        """Link why two are matched; a reason in the operator's own words stands as it is."""
-        for key in (f"reason-{text}", f"component-{text}"):
-            if key in self._terms:
-                return self.term(key)
-        if text.startswith("supplied by "):
-            return self.term("reason-supplied", visible(text))
-        return escape(visible(text))
-
-    def reasons(self, text: str) -> Markup:
-        return Markup(", ").join(self.reason(part) for part in text.split(", "))
-
-    @property
-    def entries(self) -> list[GlossaryTerm]:
-        """Return the terms that were used, by title."""
-        return sorted(self._used.values(), key=lambda term: (term.title.lower(), term.key))
+def reason_titles(codes: str) -> str:
+    """Return the titles of reasons, which stand in one text."""
+    return ", ".join(explain_reason(code)[0] for code in codes.split(", "))
