@@ -244,7 +244,7 @@ def test_whose_payment_has_to_be_said(folder):
 
 def test_of_what_was_acquired_before_only_the_rest_is_told_and_paid(tmp_path):
     first = june(tmp_path)
-    second = july(tmp_path, fresh(), [first])
+    second = july(tmp_path, fresh(), [first], acquired_discount=True)
     needs, old = Needs.read(second / NEEDS), Needs.read(first / NEEDS)
     assert f"40 validation rows, of which {(needs.covered >= 0.5).sum()} are covered well" in typed(
         "explain", second, "--needs"
