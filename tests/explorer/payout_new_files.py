@@ -53,12 +53,13 @@ def as_parquet(path, columns):
 
 def order(submissions, validation, **settings):
     """An order of two tables, with dots in the names of settings written as double underscores."""
-    files = [("submissions", submissions), ("validation", validation)]
+    paths = {"submissions": submissions, "validation": validation}
+    values = {name.replace("__", "."): value for name, value in settings.items()}
     return Order(
-        files=tuple(
-            OrderedFile(role=role, path=path, name=f"my {path.name}", stamp="") for role, path in files
-        ),
-        settings={name.replace("__", "."): value for name, value in settings.items()},
+        values=values | {role: str(path) for role, path in paths.items()},
+        files={
+            role: OrderedFile(path=str(path), name=f"my {path.name}") for role, path in paths.items()
+        },
     )
 
 

@@ -13,7 +13,7 @@ from job_answers import followed
 from datamarket_gym.errors import UnknownNameError
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.explorer.files import OutsideFolders
-from datamarket_gym.explorer.payout.runs import openable_inputs, require_openable_log
+from datamarket_gym.explorer.payout.runs import require_openable_inputs, require_openable_log
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import csv_safe, visible
@@ -56,8 +56,8 @@ class TestCodeInSettings:
 
     def test_nothing_is_called(self, tmp_path, client):
         asked = client()
-        body = {"settings": {"settings": {"amount": "1", "learner": CALLS.format(tmp_path / "stolen")}}}
-        for path, sent in (("settings", body), ("check", body["settings"]), ("dry-run", body)):
+        body = {"values": {"amount": "1", "learner": CALLS.format(tmp_path / "stolen")}}
+        for path, sent in (("settings", body), ("check", body), ("dry-run", body)):
             refused = asked.post(f"/api/payout/new/{path}", json=sent)
             assert refused.status_code == 422, path
             assert "names a module" in refused.json()["error"]
@@ -67,14 +67,12 @@ class TestCodeInSettings:
         "learner", ["coverage@0.9", "knn@3", "sklearn@DecisionTreeClassifier(max_depth=2)"]
     )
     def test_what_is_no_code_is_taken(self, client, learner):
-        body = {"settings": {"settings": {"amount": "1", "learner": learner}}}
+        body = {"values": {"amount": "1", "learner": learner}}
         assert client().post("/api/payout/new/settings", json=body).json()["faults"] == {}
 
-    @pytest.mark.parametrize(
-        "name", ["seed", "linkage.probability", "files.images", "linkage.edges", "columns"]
-    )
+    @pytest.mark.parametrize("name", ["out", "files.images", "columns.image", "columns", "linkage"])
     def test_nor_is_anything_that_the_page_does_not_show(self, client, name):
-        body = {"settings": {"settings": {"amount": "1", name: "7"}}}
+        body = {"values": {"amount": "1", name: "7"}}
         assert client().post("/api/payout/new/settings", json=body).status_code == 422
 
     @pytest.mark.parametrize("name", ["subprocess.getoutput(cmd='true')", "os.getcwd", "pathlib.Path"])
@@ -96,7 +94,7 @@ class TestServersThatAFolderNames:
     def test_no_page_connects_to_the_ledger_of_a_run(self, june, client, server):
         rewritten(june / "ledger.json", ledger=address(server))
         asked = client(june.parent)
-        for path in ("runs", "run?run=market/june", "new/earlier", "checks/state?run=market/june"):
+        for path in ("runs", "run?run=market/june", "new/form", "checks/state?run=market/june"):
             followed(asked, asked.get(f"/api/payout/{path}"))
         with pytest.raises(TimeoutError):
             server.accept()
@@ -123,15 +121,15 @@ class TestFilesElsewhere:
             said["files"]["images"] = f"{june.parent}/in#/../../secret"
         rewritten(june / "manifest.json", spec=said)
         with pytest.raises(OutsideFolders):
-            openable_inputs(client(june.parent).site.places, june)
+            require_openable_inputs(client(june.parent).site.places, june)
 
     @pytest.mark.parametrize("name", ["manifest.json", "payments.parquet", "records"])
     def test_files_of_a_run_that_are_links(self, june, client, tmp_path, name):
         shutil.move(june / name, tmp_path / name)
         (june / name).symlink_to(tmp_path / name)
         asked = client(june.parent)
-        for path in ("run", "payments"):
-            assert asked.get(f"/api/payout/{path}?run=market/june").status_code == 403
+        for path in ("run?run=market/june", "table?run=market/june&table=payments"):
+            assert asked.get(f"/api/payout/{path}").status_code == 403
         assert "outside" in asked.get("/api/payout/runs").json()["runs"][0]["broken"]
 
     def test_inputs_elsewhere_are_not_read_for_any_step(self, june, client, tmp_path):

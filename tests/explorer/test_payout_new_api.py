@@ -9,10 +9,10 @@ from payout_new_files import payout_files
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
-from datamarket_gym.explorer.payout.new_run import ROLES, form
+from datamarket_gym.explorer.payout.form import OPTIONS, fields, for_page, form
+from datamarket_gym.explorer.payout.new_run import MOST_LISTED
 from datamarket_gym.payout.ledger.store import open_ledger
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settings import SETTINGS as OPTIONS
 from datamarket_gym.payout.settings import checked_spec
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
@@ -35,7 +35,7 @@ def asked(client, paths, **settings):
         role: uploaded(client, path)
         for role, path in zip(("submissions", "validation"), paths, strict=True)
     }
-    return {"files": ids, "settings": PLAIN | settings}
+    return {"values": PLAIN | settings | ids}
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def market(tmp_path):
 def test_a_payout_from_upload_to_draft(client, market, tmp_path, monkeypatch):
     paths = files.written(tmp_path / "mine")
     site = client(market)
-    target = {"settings": asked(site, paths), "market": "market", "name": "june"}
-    found = followed(site, site.post(f"{AT}/check", json=target["settings"])).json()
+    target = asked(site, paths) | {"market": "market", "name": "june"}
+    found = followed(site, site.post(f"{AT}/check", json={"values": target["values"]})).json()
     assert (found["refused"], found["facts"]["units"]) == (None, 66)
 
     spec = checked_spec({"amount": "1000.00", "audit": False, "checks": 0, "columns": {"features": "f"}})
@@ -99,11 +99,7 @@ def test_a_dry_run_takes_up_the_balances_of_the_market(client, market, tmp_path)
     before = (market / "ledger.sqlite").read_bytes()
     later = files.written(tmp_path / "later", files.spread(payout_files.units(seed=5)))
     site = client(market)
-    target = {
-        "settings": asked(site, later, learner="knn", amount="20.00"),
-        "market": "market",
-        "name": "july",
-    }
+    target = asked(site, later, learner="knn", amount="20.00") | {"market": "market", "name": "july"}
     dry = followed(site, site.post(f"{AT}/dry-run", json=target)).json()
     assert (market / "ledger.sqlite").read_bytes() == before
     changed = spec.model_copy(update={"amount": "20.00"})
@@ -111,18 +107,16 @@ def test_a_dry_run_takes_up_the_balances_of_the_market(client, market, tmp_path)
     assert {row["identity"]: row["payment"] for row in dry["payments"]} == files.payments(
         market / "july" / "payments.csv"
     )
-    earlier = followed(site, site.get(f"{AT}/earlier")).json()
-    assert [(run["id"], run["amount"]) for run in earlier["runs"]] == [("market/june", "EUR 10.00")]
 
 
 def test_a_run_that_is_refused_says_why_by_the_names_of_the_files(client, tmp_path):
     columns = files.spread(payout_files.units())
     columns["id"][1] = "u0"
     site = client()
-    target = {"settings": asked(site, files.written(tmp_path, columns)), "name": "x"}
+    target = asked(site, files.written(tmp_path, columns)) | {"name": "x"}
     refused = followed(site, site.post(f"{AT}/dry-run", json=target))
     assert refused.status_code == 422
-    assert "the id is that of 2 rows" in refused.json()["error"]
+    assert refused.json()["error"].startswith("'units.csv': 2 of 66 rows cannot be used")
     assert str(site.site.places.uploads.folder) not in refused.text
     nowhere = site.post(f"{AT}/run", json=target)
     assert (nowhere.status_code, "datamarket explore MARKET/" in nowhere.text) == (422, True)
@@ -139,8 +133,8 @@ class TestNewPayoutFiles:
         site = client(tmp_path / "data")
         about = site.get(f"{AT}/form").json()
         assert {each["id"] for each in about["files"]} == {"data/held.csv", "data/units.csv"}
-        found = site.post(f"{AT}/preview", json={"role": "submissions", "file": "data/units.csv"})
-        assert followed(site, found).json()["rows"] == 66
+        found = site.post(f"{AT}/preview", json={"file": "data/units.csv"})
+        assert followed(site, found).json()["read"] == 66
 
     def test_nothing_else_is_read(self, client, tmp_path):
         files.written(tmp_path / "data")
@@ -148,41 +142,96 @@ class TestNewPayoutFiles:
         (tmp_path / "data" / "link.csv").symlink_to(tmp_path / "elsewhere.csv")
         site = client(tmp_path / "data")
         for file in ("/etc/passwd", "data/../elsewhere.csv", "data/link.csv", "upload:../x", "data"):
-            refused = site.post(f"{AT}/preview", json={"role": "submissions", "file": file})
+            refused = site.post(f"{AT}/preview", json={"file": file})
             assert refused.status_code in (404, 422), file
             assert "error" in refused.json()
 
-    def test_settings_and_runs_name_no_paths(self, client, tmp_path):
+    def test_settings_name_no_paths(self, client, tmp_path):
         site = client()
-        body = {"settings": {"files.features": "/etc/passwd"}}
-        refused = site.post(f"{AT}/check", json=body)
-        assert (refused.status_code, "choose a file" in refused.json()["error"]) == (422, True)
-        assert site.post(f"{AT}/check", json={"acquired": [str(tmp_path)]}).status_code == 404
-        assert site.post(f"{AT}/check", json={"intake": str(tmp_path / "x.sqlite")}).status_code == 404
-        assert site.post(f"{AT}/check", json={"files": {"no role": "x"}}).status_code == 422
-        target = {"settings": {}, "market": "..", "name": "x"}
-        assert site.post(f"{AT}/settings", json=target).status_code == 404
-        target = {"settings": {}, "market": tmp_path.name, "name": "../x"}
+        named = {
+            "files.features": "/etc/passwd", "linkage.edges": "/etc/passwd", "acquired": [str(tmp_path)],
+            "reuse": str(tmp_path), "intake": str(tmp_path / "x.sqlite"), "ledger": "postgresql://host/db",
+        }  # fmt: skip
+        for name, value in named.items():
+            assert site.post(f"{AT}/check", json={"values": {name: value}}).status_code == 404, name
+        for name in ("files.images", "out", "no setting"):
+            refused = site.post(f"{AT}/check", json={"values": {name: "x"}})
+            assert (refused.status_code, "no setting of this page" in refused.text) == (422, True)
+        assert site.post(f"{AT}/settings", json={"market": "..", "name": "x"}).status_code == 404
+        target = {"market": tmp_path.name, "name": "../x"}
         told = client(tmp_path).post(f"{AT}/settings", json=target).json()
         assert "no name of a folder" in told["faults"]["name"]
+
+    def test_the_tables_of_a_month_stay_a_list(self, client, tmp_path):
+        """Of a folder with a batch for each day none is listed, and the page says so."""
+        files.written(tmp_path / "data")
+        (tmp_path / "data" / "batches").mkdir()
+        for i in range(MOST_LISTED + 1):
+            (tmp_path / "data" / "batches" / f"{i}.csv").write_text("id\na\n")
+        site = client(tmp_path / "data")
+        about = site.get(f"{AT}/form").json()
+        assert {each["id"] for each in about["files"]} == {"data/held.csv", "data/units.csv"}
+        assert about["left_out"] == [f"{MOST_LISTED + 1} tables in data/batches"]
+
+
+def test_market_toml_fills_the_form(client, market, tmp_path):
+    """What its settings name is chosen by its id; what is not on show is said, and a fault in it, too."""
+    files.written(market)
+    (market / "market.toml").write_text(
+        'validation = "held.csv"\npayee = "identity"\nfeatures = "f"\nchecks = 0\naudit = false\n'
+        'ledger = "ledger.sqlite"\n'
+        f'reference = "{tmp_path / "elsewhere.csv"}"\n'
+    )
+    site = client(market)
+    first = site.get(f"{AT}/form").json()["markets"]["market"]
+    assert first["values"] == {
+        "validation": "market/held.csv", "columns.identity": "identity", "columns.features": "f", "checks": 0,
+        "audit": False,
+    }  # fmt: skip
+    assert ["elsewhere.csv" in note for note in first["notes"]] == [True]
+    values = first["values"] | {"submissions": "market/units.csv", "amount": "1000.00"}
+    target = {"values": values, "market": "market", "name": "june"}
+    written = site.post(f"{AT}/settings", json=target).json()
+    assert "checks = 0" in written["toml"]
+    ended = CliRunner().invoke(app, shlex.split(written["command"])[1:])
+    assert ended.exit_code == 0, ended.output
+    real = followed(site, site.post(f"{AT}/run", json=target)).json()  # the same run: taken up
+    assert {row["identity"]: row["payment"] for row in real["payments"]} == files.payments(
+        market / "june" / "payments.csv"
+    )
+    (market / "market.toml").write_text('payeee = "x"\n')
+    assert "did you mean" in site.get(f"{AT}/form").json()["markets"]["market"]["notes"][0]
 
 
 class TestNewPayoutSettings:
     """Faults stand at the settings that they are of; words are those of the command line."""
 
-    def test_every_field_is_an_option_of_pay(self):
-        said = (
-            CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, ["pay", "--help-all"]).output
+    def test_every_option_of_pay_is_on_the_page(self):
+        """Whoever adds a setting to a model finds it here; its help speaks of no other option."""
+        shown = fields()
+        apart = {
+            "out",
+            "columns.image",
+            "files.images",
+            "files.validation_images",
+            "files.reference_images",
+        }
+        assert shown.keys() == ({"submissions"} | OPTIONS.keys()) - apart
+        for name in shown.keys() - {"submissions"}:
+            assert shown[name]["label"].lower() == OPTIONS[name].option.replace("-", " ")
+        assert not [each for each in shown.values() if "--" in each["help"] or not each["help"]]
+        on_page = {field["name"] for group in form()["groups"] for field in group["fields"]}
+        assert on_page | form()["inputs"].keys() == shown.keys()
+
+    def test_messages_speak_of_the_page(self):
+        said = for_page(
+            "Pay with --intake and this ledger, pay --acquired FOLDER, or with --negative zero; "
+            "name it by --payee NAME."
         )
-        for setting in OPTIONS.values():
-            assert setting.flag in said
-            assert setting.help.split(":")[0].split(";")[0][:30] in said
-            assert setting.kind is not bool or setting.off in said
-        fields = {field["name"] for group in form() for field in group["fields"]}
-        helps = [field["help"] for group in form() for field in group["fields"]]
-        assert not [words for words in helps if "--" in words or "see:" in words.lower()]
-        folders = {"files.images", "files.validation_images", "files.reference_images"}
-        assert fields | set(ROLES[4:]) | {"columns.image"} | folders == set(OPTIONS)
+        assert said == (
+            "Pay with “Intake” and this ledger, “Acquired”, or with “Negative” zero; name it by “Payee”."
+        )
+        assert for_page("start with --upload-limit") == "start with --upload-limit"
 
     def test_faults_by_name(self, client):
         wrong = {
@@ -192,12 +241,12 @@ class TestNewPayoutSettings:
             "learner": "magic",
             "theta": "7",
         }
-        told = client().post(f"{AT}/settings", json={"settings": {"settings": wrong}}).json()
+        told = client().post(f"{AT}/settings", json={"values": wrong}).json()
         assert set(told["faults"]) == {"amount", "currency", "checks", "learner", "theta"}
         assert told["faults"]["amount"] == "say how much is to be divided"
         assert told["faults"]["theta"] == "choose auto, none or a number in (-1, 1]"
         order = {"amount": "1", "opens": "2026-06-02", "closes": "2026-06-01"}
-        told = client().post(f"{AT}/settings", json={"settings": {"settings": order}}).json()
+        told = client().post(f"{AT}/settings", json={"values": order}).json()
         assert told["faults"] == {"closes": "it must be later than opens (2026-06-02)"}
         assert "coverage" not in told["faults"]
         assert told["paid_for"].startswith("Paid for how much of the validation rows")
@@ -217,7 +266,7 @@ class TestNewPayoutSettings:
         site = client()
         names = {"columns.identity": "-who's $(x)", "columns.id": 'the "id"', "period": "June \\ 2026"}
         told = site.post(
-            f"{AT}/settings", json={"settings": asked(site, (path, held), **names), "name": "run"}
+            f"{AT}/settings", json=asked(site, (path, held), **names) | {"name": "run"}
         ).json()
         monkeypatch.chdir(mine)
         (mine / "market.toml").write_text(told["toml"], encoding="utf-8")
@@ -234,11 +283,7 @@ def test_uploads_of_another_run_are_not_written_over(client, market, tmp_path):
     site = client(market)
     (market / "june-inputs").mkdir()
     (market / "june-inputs" / "units.csv").write_text("of another run")
-    target = {
-        "settings": asked(site, files.written(tmp_path / "mine")),
-        "market": "market",
-        "name": "june",
-    }
+    target = asked(site, files.written(tmp_path / "mine")) | {"market": "market", "name": "june"}
     refused = followed(site, site.post(f"{AT}/run", json=target))
     assert "holds another 'units.csv' already" in refused.json()["error"]
     assert (market / "june-inputs" / "units.csv").read_text() == "of another run"

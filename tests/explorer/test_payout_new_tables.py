@@ -9,8 +9,7 @@ from payout_new_files import payout_files
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT
-from datamarket_gym.explorer.payout import tables as table_preview
-from datamarket_gym.explorer.payout.new_run import require_settings
+from datamarket_gym.explorer.payout.form import for_page
 from datamarket_gym.explorer.payout.tables import (
     OrderedFile,
     check_tables,
@@ -37,7 +36,7 @@ def test_three_formats_are_the_same_table(tmp_path):
     by_csv = previewed(tmp_path / "a.csv", files.as_csv(files.spread(units)))
     by_lines = previewed(tmp_path / "a.jsonl", files.as_jsonl(units))
     by_parquet = preview_table(files.as_parquet(tmp_path / "a.parquet", units), SILENT)
-    assert by_csv["rows"] == by_lines["rows"] == by_parquet["rows"] == 66
+    assert by_csv["read"] == by_lines["read"] == by_parquet["read"] == 66
     for found in (by_lines, by_parquet):
         assert told(found, "features")["kind"] == "list of 6 numbers"
         assert told(found, "identity")["values"] == [f"seller {i}" for i in range(4)]
@@ -77,19 +76,11 @@ def test_columns_that_are_there_twice_are_told(tmp_path):
 def test_wrong_files_say_why_and_not_where_they_are_kept(tmp_path, name, content, words):
     path = tmp_path / name
     path.write_bytes(content)
-    found = preview_file(OrderedFile(role="submissions", path=path, name="my file", stamp=""), SILENT)
+    found = preview_file(OrderedFile(path=str(path), name="my file"), SILENT)
     said = found.get("refused") or " ".join(found["notes"])  # of one column: the others are shown
     assert words in said
     assert "my file" in said
     assert str(tmp_path) not in said
-
-
-def test_too_many_rows_for_a_page_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_preview, "MOST_ROWS", 65)
-    with pytest.raises(DataMarketError, match=r"more than 65 rows.*command line"):
-        preview_table(files.as_parquet(tmp_path / "a.parquet", payout_files.units()), SILENT)
-    with pytest.raises(DataMarketError, match="more than 65 rows"):
-        previewed(tmp_path / "a.csv", files.as_csv(files.spread(payout_files.units())))
 
 
 def test_numbered_columns_are_one_unless_the_stem_is_a_column(tmp_path):
@@ -122,9 +113,11 @@ class TestCheckedTables:
         assert (facts["units"], facts["identities"], facts["validation"]) == (66, 5, 40)
         roles = found["tables"]["submissions"]["roles"]
         assert roles == {
-            "id": ["id"], "identity": ["identity"], "label": ["label"], "time": ["time"], "f": ["features"],
+            "id": ["columns.id"], "identity": ["columns.identity"], "label": ["columns.label"],
+            "time": ["columns.time"], "f": ["columns.features"],
         }  # fmt: skip
-        assert found["tables"]["validation"]["roles"] == {"label": ["label"], "f": ["features"]}
+        validation = found["tables"]["validation"]["roles"]
+        assert validation == {"label": ["columns.label"], "f": ["columns.features"]}
 
     def test_a_missing_column_is_told_with_the_words_of_pay(self, tmp_path):
         paths = files.written(tmp_path)
@@ -136,10 +129,11 @@ class TestCheckedTables:
                 Places(*paths),
                 checked_spec({"amount": "1", "columns": {"features": "f", "identity": "identiti"}}),
             )
-        said = str(refused.value).replace(str(paths[0]), "my units.csv")
+        said = for_page(str(refused.value).replace(str(paths[0]), "my units.csv"))
         assert found["refused"] == said
         assert "did you mean 'identity'?" in said
-        assert said in found["tables"]["submissions"]["missing"]
+        (missing,) = found["tables"]["submissions"]["missing"]
+        assert "has no column 'identiti' for 'payee'; did you mean 'identity'?" in missing
 
     def test_bad_rows_are_those_that_quarantine_sets_aside(self, tmp_path):
         columns = files.spread(payout_files.units())
@@ -155,8 +149,6 @@ class TestCheckedTables:
             (row.row, row.wrong) for row in bad
         ]
         assert {row.row for row in bad} == {3, 4, 5, 7, 8, 9}
-        shared = next(each for each in found["bad"]["kinds"] if "2 rows" in each["wrong"])
-        assert shared["rows"] == [4, 5]
         aside = check_tables(files.order(*paths, columns__features="f", quarantine=True), SILENT)
         assert aside["refused"] is None
         assert aside["facts"]["units"] == 60
@@ -169,7 +161,7 @@ class TestCheckedTables:
         held = files.as_parquet(tmp_path / "held.parquet", payout_files.validation())
         found = check_tables(files.order(tmp_path / "a.jsonl", held), SILENT)
         assert "row 2" in found["refused"]
-        assert found["bad"]["kinds"][0]["wrong"] == "features has 4 numbers where most rows have 6"
+        assert found["bad"]["rows"][0]["wrong"] == "features has 4 numbers where most rows have 6"
 
     def test_warnings_are_told_before_anything_is_scored(self, tmp_path):
         columns = files.spread(payout_files.units())
@@ -181,7 +173,7 @@ class TestCheckedTables:
         assert set(warned) == {"unseen_labels", "future_times"}
         assert warned["future_times"]["count"] == 66
         strict = check_tables(files.order(*paths, columns__features="f", strict=True), SILENT)
-        assert strict["refused"].startswith("stopped, as --strict asks.")
+        assert strict["refused"].startswith("stopped, as “Strict” asks.")
 
     def test_labels_that_could_never_agree_are_refused_before_anything_is_scored(self, tmp_path):
         held = files.spread(payout_files.validation())
@@ -206,13 +198,3 @@ class TestCheckedTables:
         )  # fmt: skip
         found = check_tables(asked, SILENT)
         assert (found["refused"], found["facts"]["encoded"], found["bad"]["count"]) == (None, True, 1)
-
-
-def test_no_setting_names_a_file():
-    for name in ("files.features", "files.images", "linkage.edges"):
-        with pytest.raises(DataMarketError, match="choose a file"):
-            require_settings({name: "/etc/passwd"})
-    assert require_settings({"period": "", "columns.label": "", "checks": 0}) == {
-        "checks": 0,
-        "columns.label": "",
-    }

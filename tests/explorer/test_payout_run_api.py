@@ -1,5 +1,6 @@
 """What the explorer says of runs: the numbers of the files, the words of the command line, and no file beyond."""
 
+import csv
 import json
 import shutil
 from dataclasses import asdict
@@ -10,8 +11,10 @@ from run_markets import MARKUP, TURNED, market, payments_csv
 
 from datamarket_gym.execution.progress import SILENT
 from datamarket_gym.explorer.payout.payees import what_if
-from datamarket_gym.explorer.payout.runs import SANDBOX, MovedInputs, recompute
+from datamarket_gym.explorer.payout.runs import SANDBOX, recompute
 from datamarket_gym.payout.explain import explain
+from datamarket_gym.payout.ledger.disputes import open_dispute
+from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.report.charts import MOST_SHOWN
 from datamarket_gym.payout.statements.page import file_name
 from datamarket_gym.payout.verify import verify
@@ -63,7 +66,7 @@ def test_a_broken_run_says_why_and_keeps_nobody_from_the_others(client, months, 
 
 
 def test_payments_are_those_of_the_csv_file(asking, months):
-    found = asking("payments", run="market/june")
+    found = asking("table", table="payments", run="market/june")
     rows = payments_csv(months / "june")
     assert [row["identity"] for row in found["rows"]] == list(rows)
     for row in found["rows"]:
@@ -75,13 +78,18 @@ def test_payments_are_those_of_the_csv_file(asking, months):
 
 def test_payments_are_searched_and_ordered(asking, months):
     rows = payments_csv(months / "june")
-    low = asking("payments", run="market/june", sort="low")["rows"]
+    low = asking("table", table="payments", run="market/june", sort="low")["rows"]
     assert [row["identity"] for row in low] == sorted(rows, key=lambda name: float(rows[name]["low"]))
-    found = asking("payments", run="market/june", search="SELLER", sort="identity", down=True)
+    found = asking(
+        "table", table="payments", run="market/june", search="SELLER", sort="identity", down=True
+    )
     assert [row["identity"] for row in found["rows"]] == ["seller 4", "seller 3", "seller 2"]
     assert (found["found"], found["in_all"]) == (3, 6)
-    assert asking("payments", run="market/june", page=7)["page"] == 0
-    assert "choose one of" in asking("payments", run="market/june", sort="run", status=422)["error"]
+    assert asking("table", table="payments", run="market/june", page=7)["page"] == 0
+    assert (
+        "choose one of"
+        in asking("table", table="payments", run="market/june", sort="run", status=422)["error"]
+    )
 
 
 def test_the_page_has_the_report_s_picture_and_says_what_comes_next(asking, months):
@@ -107,15 +115,20 @@ def test_why_is_the_library_s_explanation(asking, months):
     )
 
 
-def test_clusters_are_found_by_unit_and_by_name(asking):
-    every = asking("clusters", run="market/june")
-    assert every["in_all"] == 6
-    assert {"attacker"} == {name for row in every["rows"] for name in row["others"]}
-    one = every["rows"][0]
-    by_unit = asking("clusters", run="market/june", search=one["units"][1]["unit"])
-    assert one["number"] in [row["number"] for row in by_unit["rows"]]
-    assert asking("clusters", run="market/june", search="ATTACKER")["found"] == 6
-    assert asking("clusters", run="market/june", search="nobody at all")["rows"] == []
+def test_units_are_those_of_the_csv_file(asking, months):
+    with (months / "june" / "units.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    every = asking("table", table="units", run="market/june")
+    assert every["in_all"] == len(rows)
+    assert [row["amount"] for row in every["rows"]] == [row["amount"] for row in rows[:50]]
+    one = next(row for row in rows if row["payee"] == "attacker" and row["matched_to"])
+    found = asking("table", table="units", run="market/june", search=one["unit"])["rows"]
+    assert one["matched_to"] in [row["matched_to"] for row in found]
+    mine = asking("table", table="units", run="market/june", search="ATTACKER", sort="amount", down=True)
+    assert {row["payee"] for row in mine["rows"]} == {"attacker"}
+    amounts = [float(row["amount"]) for row in mine["rows"]]
+    assert amounts == sorted(amounts, reverse=True)
+    assert asking("table", table="units", run="market/june", search="nobody at all")["rows"] == []
 
 
 def test_contents_needs_and_what_if_read_the_inputs(asking, months):
@@ -147,10 +160,10 @@ def test_verify_says_what_the_library_says(asking, months):
 
 def test_what_takes_long_asks_the_library(asking, months):
     # In this process: the pages' tests have it done in one of its own.
-    found = recompute(months / "may", MovedInputs(), progress=SILENT)
+    found = recompute(months / "may", progress=SILENT)
     assert found["good"]
     assert "payments.parquet, recomputed" in [check["what"] for check in found["checks"]]
-    paid = what_if(months / "june", "attacker", MovedInputs(), progress=SILENT)["minor"]
+    paid = what_if(months / "june", "attacker", progress=SILENT)["minor"]
     assert paid == without_its_evidence(months / "june", "attacker")
     assert "nowhere" in asking("recompute", body={"run": "nowhere"}, status=404)["error"]
     assert "nowhere" in asking("what-if", body={"run": "nowhere", "payee": "x"}, status=404)["error"]
@@ -176,7 +189,7 @@ def test_files_beyond_the_run_are_not_shown(asking, name):
 
 @pytest.mark.parametrize("run", ["../market/may", "market/../market/may", "/", "market", "", "nowhere"])
 def test_runs_beyond_those_named_are_not_shown(asking, run):
-    for path in ("run", "payments", "clusters"):
+    for path in ("run", "table"):
         assert "there is no payout run" in asking(path, run=run, status=404)["error"]
 
 
@@ -203,6 +216,21 @@ def test_what_the_manifest_names_is_believed_only_if_runs_write_it(client, month
     assert found.status_code == 404
 
 
+def test_an_approved_run_shows_the_warnings_that_were_accepted(client, months, tmp_path):
+    """What comes up in the ledger later does not stand before an approval that was given."""
+    shutil.copytree(months, tmp_path / "market")
+    made = client(tmp_path / "market")
+    may = tmp_path / "market" / "may"
+    open_dispute(ledger_of(may), run_of(may).run, "attacker", "one unit is missing", by="boss")
+    accounts = ledger_of(may).accounts()
+    record = run_of(may, accounts)
+    assert [warning.name for warning in ledger_warnings(accounts, record)] == ["disputes"]
+    found = followed(made, made.get("/api/payout/run", params={"run": "market/may"})).json()
+    assert [warning["name"] for warning in found["warnings"]] == ["loses_half"]
+    state = followed(made, made.get("/api/payout/checks/state", params={"run": "market/may"})).json()
+    assert [warning["name"] for warning in state["approval"]["warnings"]] == ["loses_half"]
+
+
 class TestChangedRuns:
     @pytest.fixture
     def copy(self, client, months, tmp_path):
@@ -213,7 +241,7 @@ class TestChangedRuns:
         folder, made = copy
         with (folder / "may" / "payments.parquet").open("ab") as file:
             file.write(b"x")
-        for path, more in (("payments", {}), ("why", {"payee": "attacker"}), ("clusters", {})):
+        for path, more in (("table", {"table": "payments"}), ("why", {"payee": "attacker"})):
             found = followed(made, made.get(f"/api/payout/{path}", params={"run": "market/may", **more}))
             assert found.status_code == 422
             assert "not as the run left it" in found.json()["error"]
@@ -229,38 +257,19 @@ class TestChangedRuns:
         assert found.status_code == 422
         assert "not as the run left it" in found.json()["error"]
 
-    def test_inputs_elsewhere_are_not_read_and_may_be_named(self, copy, months):
-        folder, made = copy  # its ledger names the inputs of the first market, which is not on show
+    def test_inputs_elsewhere_are_not_read(self, copy):
+        _, made = copy  # its ledger names the inputs of the first market, which is not on show
         asked = {"run": "market/june", "payee": "attacker"}
         found = followed(made, made.post("/api/payout/contents", json=asked))
         assert found.status_code in (403, 422)
         assert "lies outside" in found.json()["error"]
-        inputs = folder / "in" / "june"
-        here = {
-            "submissions": str(inputs / "units.parquet"),
-            "validation": str(inputs / "validation.parquet"),
-        }
-        found = followed(made, made.post("/api/payout/contents", json={**asked, "moved": here}))
-        assert found.status_code == 200, found.text
-        assert found.json()["units"]
-
-    def test_inputs_that_are_gone_are_told(self, copy):
-        folder, made = copy
-        gone = {
-            "submissions": str(folder / "in" / "x.parquet"),
-            "validation": str(folder / "in" / "y.parquet"),
-        }
-        asked = {"run": "market/june", "payee": "attacker", "moved": gone}
-        found = followed(made, made.post("/api/payout/contents", json=asked))
-        assert found.status_code == 422
-        assert "x.parquet" in found.json()["error"]
 
 
 def test_names_stay_names(asking, months):
     for name in (MARKUP, TURNED):
         found = asking("why", run="market/june", payee=name)
         assert found["identity"] == name
-        page = asking("statement", run="market/june", payee=name)
-        assert page["file"] == file_name(name)
-        assert "<img" not in page["page"]
-        assert "\u202e" not in page["page"]
+        page = asking("statements", run="market/june", payee=name)
+        assert file_name(name) in page.headers["content-disposition"]
+        assert "<img" not in page.text
+        assert "\u202e" not in page.text

@@ -89,11 +89,11 @@ def test_payments_are_searched_ordered_and_lead_to_why(at, months):
 def test_every_part_of_a_run_opens(at, months):
     page = at("/payout/run?run=market/may")
     page.click("text=1 payee loses more than half")
-    page.click("[name=about-evidence-and-clusters]")
-    page.fill("[name=search-clusters]", "attacker")
-    page.wait_for_selector("[data-table=clusters] tbody details")
-    page.click("[data-table=clusters] tbody summary >> nth=0")
-    assert "identical content 1.0000" in page.inner_text("[data-table=clusters] tbody details >> nth=0")
+    page.click("[name=about-units-and-evidence]")
+    page.fill("[name=search-units]", "attacker")
+    page.wait_for_selector("[data-table=units] tbody >> text=identical content")
+    page.click("[name=sort-units-amount]")
+    page.wait_for_selector("[data-table=units] th[aria-sort=descending]")
     page.click("[name=least-covered]")
     page.wait_for_selector("text=They are secret")
     page.click("[name=about-files-and-history]")
@@ -132,7 +132,6 @@ def test_why_says_what_the_command_line_says(at, months):
     assert page.locator(".match .values").count() == 2 * len(found.matches)
     page.click("[name=needs]")
     page.wait_for_selector("text=They are secret")
-    page.check("[name=show_names]")
     with page.expect_download() as saved:
         page.click("[name=statement]")
     assert "Statement for attacker" in saved.value.path().read_text()
@@ -140,23 +139,6 @@ def test_why_says_what_the_command_line_says(at, months):
     page.wait_for_selector("text=with it, it is paid")
     paid = Currency("EUR").shown(without_its_evidence(june, "attacker"))
     assert f"it would have been paid EUR {paid};" in page.inner_text("main")
-
-
-def test_inputs_that_were_moved_are_told_and_can_be_named(at, months):
-    page = at("/payout/run?run=market/june&payee=attacker")
-    page.watch.expected += ["422", "403"]
-    page.click("text=The inputs were moved?")
-    page.fill("[name=moved-submissions]", "/etc/passwd")
-    page.press("[name=moved-submissions]", "Enter")
-    page.click("[name=contents]")
-    page.wait_for_selector("text=lies outside of what the explorer was told to show")
-    page.fill("[name=moved-submissions]", str(months / "in" / "june" / "units.parquet"))
-    page.press("[name=moved-submissions]", "Enter")
-    page.fill("[name=moved-validation]", str(months / "in" / "june" / "validation.parquet"))
-    page.fill("[name=moved-reference]", "")
-    page.click("[name=contents]")
-    page.wait_for_selector(".match .values")
-    assert query(page)["submissions"].endswith("units.parquet")
 
 
 def test_names_are_text(at):
@@ -179,7 +161,7 @@ def test_a_run_that_is_not_there_is_told(at):
 
 def test_nothing_is_wider_than_a_phone(served, months, chromium):
     page = opened(chromium, viewport={"width": 400, "height": 800}, color_scheme="dark")
-    paths = ("", "/run?run=market/may", "/run?run=market/june&tab=evidence", "/run?run=market/may&tab=files",
+    paths = ("", "/run?run=market/may", "/run?run=market/june&tab=units", "/run?run=market/may&tab=files",
              "/run?run=market/june&payee=attacker")  # fmt: skip
     for path in paths:
         page.goto(f"{served(months)}/payout{path}")

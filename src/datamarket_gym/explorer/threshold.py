@@ -38,7 +38,7 @@ from datamarket_gym.evidence.threshold import (
 from datamarket_gym.execution.arrays import Codes, Values, directions, in_order
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
-from datamarket_gym.explorer.payout.runs import OpenableRuns, openable_inputs
+from datamarket_gym.explorer.payout.runs import OpenableRuns, require_openable_inputs
 from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks.synthetic import Synthetic
@@ -136,7 +136,7 @@ def origin_of(request: RowsRequest, places: NamedPlaces) -> Origin:
         for part in PARTS:
             if part == wanted:
                 folder = places.run(name)
-                openable_inputs(places, folder)
+                require_openable_inputs(places, folder)
                 stamp = (folder / MANIFEST).stat().st_mtime_ns
                 return Origin(kind="run", part=part, path=folder, stamp=stamp)
         raise ParameterError("source", source, f"name a part of the run: {', '.join(PARTS)}")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import datetime
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,11 +61,24 @@ from datamarket_gym.registry import Document
 
 ROWS = 100
 """Entries, or payees, of a page."""
+BY_HAND: dict[str, tuple[Callable[..., LedgerEntry], str, str]] = {
+    "hold": (transactions.hold, "Hold",
+             "Send the payee nothing until it is released; what it is owed stays owed."),
+    "release": (transactions.release, "Release", "End a hold."),
+    "correct": (transactions.correct, "Correct",
+                "A late correction: a new entry that names the old one, which stays. Below zero: less is owed."),
+    "fee": (transactions.charge, "Fee", "Take a fee from what the payee is owed."),
+    "bounced": (transactions.bounced, "Came back",
+                "What was sent has come back: it is owed again. The last that was sent, unless an entry is named."),
+    "fund": (partial(transactions.end_balance, kind="funded"), "Pay a carried-forward credit",
+             "Pay a credit that runs carry, or part of it, yourself: its debtor will not."),
+    "write-off": (partial(transactions.end_balance, kind="written_off"), "Write off",
+                  "End a balance that runs carry, or part of it: a debt (below zero) or a credit."),
+}  # fmt: skip
+"""What is entered by hand of a payee's money: how, what it is called, and what it means."""
 WITHOUT_TOKEN = ("hold",)
 """What needs no token: it keeps money back, and moves none."""
-ACTIONS = (
-    *WITHOUT_TOKEN, "release", "correct", "fee", "bounced", "fund", "write-off", "sent", "cancel", "rules",
-)  # fmt: skip
+ACTIONS = (*BY_HAND, "sent", "cancel", "rules")
 _PAYEES = 2000  # that are suggested
 NO_EFFECTS = Effects()
 
@@ -127,6 +142,10 @@ def overview(ledger: LedgerAddress, runs: RunIds, *, progress: Progress) -> dict
         "approvals": accounts.rules.approvals,
         "currencies": accounts.currencies,
         "places": balances_by_payee(accounts)[0],
+        "by_hand": [
+            {"action": name, "label": label, "help": words, "uses": uses(name), "token": name not in WITHOUT_TOKEN}
+            for name, (_, label, words) in BY_HAND.items()
+        ],
         "kinds": sorted({entry.kind for entry in accounts.entries}),
         "payees": sorted({line.identity for r in accounts.runs.values() for line in r.lines})[:_PAYEES],
         "runs": _runs(accounts, runs),
@@ -248,36 +267,35 @@ def act(ledger: LedgerAddress, action: Action, *, progress: Progress) -> dict[st
 
 
 def _enter(ledger: Ledger, action: Action) -> list[str]:
-    payee, why, by = action.payee, action.why, action.by
-    amount, currency = action.amount, action.currency
-    match action.action:
-        case "hold":
-            entry = transactions.hold(ledger, payee, why, by)
-        case "release":
-            entry = transactions.release(ledger, payee, why, by)
-        case "correct":
-            if action.of is None:
-                raise DataMarketError("a correction names the entry that it corrects; give its number")
-            entry = transactions.correct(ledger, payee, amount, action.of, why, by)
-        case "fee":
-            entry = transactions.charge(ledger, payee, amount, currency, why, by)
-        case "bounced":
-            entry = transactions.bounced(ledger, payee, why, action.of, by)
-        case "fund" | "write-off":
-            kind = {"fund": "funded", "write-off": "written_off"}[action.action]
-            entry = transactions.end_balance(ledger, kind, payee, currency, why, amount or None, by)
-        case "sent":
-            batch = transactions.confirm(ledger, action.batch, action.reference, by)
-            sent = _amount(batch.currency, sum(batch.lines.values()))
-            return [f"batch {batch.id}: {sent} sent to {len(batch.lines):,} payees"]
-        case "cancel":
-            batch = transactions.cancel(ledger, action.batch, why, by)
-            return [f"batch {batch.id}: cancelled; all of it is owed again"]
-        case _:
-            least = action.least or None
-            after = transactions.set_rules(ledger, action.approvals, least, currency, by)
-            return rule_messages(after.rules)
-    return entry_messages(entry)
+    why, by = action.why, action.by
+    if action.action in BY_HAND:
+        enter = BY_HAND[action.action][0]
+        if action.action == "correct" and action.of is None:
+            raise DataMarketError("a correction names the entry that it corrects; give its number")
+        needed = {
+            name for name, each in signature(enter).parameters.items() if each.default is each.empty
+        }
+        given = {name: getattr(action, name) for name in uses(action.action)}
+        given = {
+            name: value for name, value in given.items() if name in needed or value not in ("", None)
+        }
+        return entry_messages(enter(ledger, **given))
+    if action.action == "sent":
+        batch = transactions.confirm(ledger, action.batch, action.reference, by)
+        sent = _amount(batch.currency, sum(batch.lines.values()))
+        return [f"batch {batch.id}: {sent} sent to {len(batch.lines):,} payees"]
+    if action.action == "cancel":
+        batch = transactions.cancel(ledger, action.batch, why, by)
+        return [f"batch {batch.id}: cancelled; all of it is owed again"]
+    least = action.least or None
+    return rule_messages(
+        transactions.set_rules(ledger, action.approvals, least, action.currency, by).rules
+    )
+
+
+def uses(action: str) -> list[str]:
+    """List the fields that something entered by hand has."""
+    return [name for name in signature(BY_HAND[action][0]).parameters if name in Action.model_fields]
 
 
 def open_dispute(run: Run, dispute: NewDispute, by: str, *, progress: Progress) -> dict[str, Any]:

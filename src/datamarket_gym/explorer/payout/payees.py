@@ -15,13 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from datamarket_gym.errors import require_known
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.explorer.payout.runs import (
-    WHERE_THEY_WERE,
-    MovedInputs,
-    Run,
-    RunWithInputs,
-    tables_of,
-)
+from datamarket_gym.explorer.payout.runs import Run, RunWithInputs, tables_of
 from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.payout.checks.review_page import render_content, unit_contents
 from datamarket_gym.payout.explain import (
@@ -77,12 +71,10 @@ def _explanation(folder: Path, payee: str, with_rows: bool = False) -> Explanati
     return explain_payee(tables, payee, SHOWN, with_rows)
 
 
-def contents(
-    run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
-) -> dict[str, Any]:
+def contents(run: RunWithInputs, payee: str, *, progress: Progress) -> dict[str, Any]:
     """Show what the units hold that matched: those of the payee and those of others, by their names."""
     progress.stage("reading the run and its inputs")
-    matches, places = _explanation(run, payee).matches, places_of(run, **dict(moved))
+    matches, places = _explanation(run, payee).matches, places_of(run)
     results = finished_results(run, places)[1]
     wanted = {name for match in matches for name in (match.unit, match.other)}
     rows = {row: name for row, name in enumerate(results.inputs.ids) if name in wanted}
@@ -90,12 +82,10 @@ def contents(
     return {"units": {rows[row]: render_content(unit, _LONGEST, _SIDE) for row, unit in units.items()}}
 
 
-def what_if(
-    run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
-) -> dict[str, Any]:
+def what_if(run: RunWithInputs, payee: str, *, progress: Progress) -> dict[str, Any]:
     """Score the market again without the evidence in the payee's clusters."""
     record = _explanation(run, payee)
-    paid = without_its_evidence(run, payee, progress=progress, **dict(moved))
+    paid = without_its_evidence(run, payee, progress=progress)
     money = Currency(record.currency)
     return {
         "minor": paid,
@@ -104,32 +94,21 @@ def what_if(
     }
 
 
-def covered_rows(
-    run: RunWithInputs, payee: str, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
-) -> dict[str, Any]:
+def covered_rows(run: RunWithInputs, payee: str, *, progress: Progress) -> dict[str, Any]:
     """Name the validation rows that the payee's units cover; for the operator alone."""
     progress.stage("reading the validation rows")
     record = _explanation(run, payee, with_rows=True)
     if record.needs is None:
         raise no_coverage_error(_NOTHING)
-    words = describe_validation_rows(run, moved.validation)
+    words = describe_validation_rows(run)
     return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
 
 
-def least_covered(
-    run: RunWithInputs, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
-) -> dict[str, Any]:
+def least_covered(run: RunWithInputs, *, progress: Progress) -> dict[str, Any]:
     """Name the validation rows that are covered least; for the operator alone."""
     progress.stage("reading the validation rows")
-    needs = RunCoverage.read(run, moved.validation, _NOTHING)
+    needs = RunCoverage.read(run, None, _NOTHING)
     return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
-
-
-def statement(run: Run, payee: str, show_names: bool = False, *, progress: Progress) -> dict[str, Any]:
-    """Write the statement of one payee, as a page to be saved and sent."""
-    progress.stage("writing the statement")
-    text = statement_text(run, payee, StatementOptions(show_names), tables_of(run))
-    return {"file": file_name(payee), "page": text}
 
 
 def statements_zip(run: Path, options: StatementOptions) -> Iterator[bytes]:
@@ -152,7 +131,6 @@ def router(site: Site) -> APIRouter:
     """Build the routes of payees."""
     routes = Routes("/api/payout", site)
     routes.answer("GET", "/why", explain)
-    routes.answer("GET", "/statement", statement)
     routes.answer("POST", "/contents", contents)
     routes.answer("POST", "/what-if", what_if, long=True)
     routes.answer("POST", "/needs", covered_rows)

@@ -6,41 +6,41 @@ folders that the explorer may show.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from datamarket_gym.data.readers.databases import is_query
 from datamarket_gym.data.readers.tables import file_and_member
 from datamarket_gym.display import counted
 from datamarket_gym.errors import DataMarketError, require_choice
 from datamarket_gym.evidence.threshold import Threshold
-from datamarket_gym.execution.arrays import Codes, distinct_pairs
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces, NotThere
+from datamarket_gym.explorer.payout.form import for_page
 from datamarket_gym.explorer.routes import Find, Parameters, Routes, Site
 from datamarket_gym.explorer.workers import explain_error
 from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.ledger.account_statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
-from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
+from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord
+from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, run_of
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
@@ -51,6 +51,7 @@ from datamarket_gym.payout.manifest import (
     spec_of,
 )
 from datamarket_gym.payout.money import LEVEL, Currency, thousands
+from datamarket_gym.payout.names import from_csv
 from datamarket_gym.payout.report.charts import MOST_SHOWN, DrawnPayment, drawn_payments
 from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import read_draft
@@ -58,29 +59,15 @@ from datamarket_gym.payout.report.record import evidence_message, explain_reason
 from datamarket_gym.payout.results import has_balances
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.statements.record import RunTables
-from datamarket_gym.payout.stored_inputs import Places, places_of
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.verify import verify
-from datamarket_gym.payout.warnings import read_warnings
-from datamarket_gym.registry import Document
-
-Where = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
+from datamarket_gym.payout.warnings import UnresolvedWarning
 
 
-class MovedInputs(Document):
-    """Say where inputs are now, if they were moved; empty: where they were."""
-
-    submissions: Where = None
-    validation: Where = None
-    reference: Where = None
-
-
-WHERE_THEY_WERE = MovedInputs()
-
-
-def openable_inputs(shown: NamedPlaces, folder: Path, moved: MovedInputs = WHERE_THEY_WERE) -> Places:
-    """Find the inputs of a run; refuse one that lies in no folder that the explorer may show."""
+def require_openable_inputs(shown: NamedPlaces, folder: Path) -> None:
+    """Refuse a run one of whose inputs lies in no folder that the explorer may show."""
     record, spec = run_of(folder), spec_of(read_manifest(folder))
-    places = places_of(folder, record=record, **dict(moved))
+    places = places_of(folder, record=record)
     for path in (*vars(places).values(), *places.acquired):
         if isinstance(path, Path):
             shown.inside(path)
@@ -90,7 +77,6 @@ def openable_inputs(shown: NamedPlaces, folder: Path, moved: MovedInputs = WHERE
     for earlier in places.acquired:
         shown.require_run(earlier)
     require_openable_log(shown, record)
-    return places
 
 
 def require_openable_log(shown: NamedPlaces, record: RunRecord) -> None:
@@ -102,7 +88,7 @@ def require_openable_log(shown: NamedPlaces, record: RunRecord) -> None:
 
 def _run_with_inputs(site: Site, request: Any) -> Path:
     folder = site.places.run(request.run)
-    openable_inputs(site.places, folder, getattr(request, "moved", WHERE_THEY_WERE))
+    require_openable_inputs(site.places, folder)
     return folder
 
 
@@ -196,28 +182,22 @@ OpenableRuns = Annotated[tuple[tuple[str, Path], ...], Find(lambda site, _: site
 def list_runs(runs: Runs, ledgers: Ledgers, *, progress: Progress) -> dict[str, Any]:
     """List all runs and ledgers in a line each; one that cannot be read says why."""
     progress.stage("reading runs and ledgers", "folders")
-    read: dict[str, Accounts] = {}
+    read: dict[str, Accounts] = {}  # a ledger is read once for all of its runs
     rows = []
     for done, (name, folder, why) in enumerate(runs, 1):
         try:
             if folder is None:
                 raise DataMarketError(why)
             read_manifest(folder)
-            rows.append({"run": name, "broken": "", **summary(record_of(folder, read))})
+            receipt = read_receipt(folder)
+            where = str(folder) if receipt is None else receipt.ledger
+            accounts = read.get(where) or ledger_of(folder).accounts()
+            read[where] = accounts
+            rows.append({"run": name, "broken": "", **summary(run_of(folder, accounts), accounts)})
         except (DataMarketError, OSError) as error:
             rows.append({"run": name, "broken": explain_error(error)[1]})
         progress.count(done, len(runs))
     return {"runs": rows, "ledgers": [_ledger(name, address) for address, name in ledgers.items()]}
-
-
-def record_of(folder: Path, read: dict[str, Accounts]) -> RunRecord:
-    """Return a run as its ledger has it; a ledger is ``read`` once for all of its runs."""
-    receipt = read_receipt(folder)
-    if receipt is None:
-        return run_of(folder)
-    if receipt.ledger not in read:
-        read[receipt.ledger] = ledger_of(folder).accounts()
-    return run_of(folder, read[receipt.ledger])
 
 
 def _ledger(name: str, address: str) -> dict[str, Any]:
@@ -235,7 +215,7 @@ def _ledger(name: str, address: str) -> dict[str, Any]:
     }
 
 
-def summary(record: RunRecord) -> dict[str, Any]:
+def summary(record: RunRecord, accounts: Accounts) -> dict[str, Any]:
     """Summarise a run as its ledger has it."""
     return {
         "id": record.run,
@@ -246,7 +226,7 @@ def summary(record: RunRecord) -> dict[str, Any]:
         "paid": sum(line.paid > 0 for line in record.lines),
         "period": record.period,
         "entered": record.history[0].at,
-        "warnings": [warning["name"] for warning in record.warnings],
+        "warnings": [warning.name for warning in current_warnings(accounts, record)],
     }
 
 
@@ -272,7 +252,7 @@ def next_step(record: RunRecord, warnings: int) -> dict[str, str]:
         state = "drawn"
     elif state == "draft" and record.checks > 0:
         state = "planned"
-    accept = f" It has {counted(warnings, 'warning')}: look at each, and name it when you approve."
+    accept = f" It has {counted(warnings, 'warning')}: look at each, and accept it when you approve."
     words, page, label = _NEXT.get(state, _NEXT["superseded"])
     words = words.format(
         checks=counted(record.checks, "unit"),
@@ -284,22 +264,20 @@ def next_step(record: RunRecord, warnings: int) -> dict[str, str]:
 
 ROWS = 50
 """Rows of a page of a table."""
-_PAYMENTS = "payments.parquet"
-_AMOUNTS = ("payment", "low", "high", "without_evidence", "entitled", "balance")
-_SORTED = ("identity", *_AMOUNTS, "score", "units", "clusters", "leaked")
-_READ = (
-    "clusters.parquet", "evidence.parquet", "leaks.parquet", "needs.npz", _PAYMENTS, "acquired.parquet",
-    "quarantine.csv", MANIFEST,
-)  # fmt: skip
+_INTERVAL = ("payment", "low", "high", "without_evidence")
+_AMOUNTS = (*_INTERVAL, "entitled", "balance", "amount")
+_FILES = {"payments": "payments.parquet", "units": "units.csv"}
+_SEARCHED = {"payments": ("identity",), "units": ("unit", "content", "payee", "cluster", "matched_to")}
 
 
-T = TypeVar("T", Sequence[Any], pa.Table, Codes)
+T = TypeVar("T", Sequence[Any], pa.Table)
 
 
 class TableQuery(Parameters):
-    """Say what part of a table of a run a page shows."""
+    """Say what part of a table a page shows."""
 
     run: str = ""
+    table: str = ""
     search: str = Field(default="", max_length=500)
     sort: str = Field(default="", max_length=40)
     down: bool = False
@@ -313,13 +291,10 @@ class TableQuery(Parameters):
         return rows[page * each : (page + 1) * each], about
 
 
-Stamp = tuple[tuple[int, int], ...]
-
-
-def _stamp(folder: Path) -> Stamp:
-    """Return the cache key of a run: it changes as soon as one of its files is written anew."""
-    stats = [path.stat() if (path := folder / name).is_file() else None for name in _READ]
-    return tuple((0, -1) if stat is None else (stat.st_mtime_ns, stat.st_size) for stat in stats)
+def _stamp(folder: Path) -> tuple[int, int]:
+    """Return the cache key of a run, whose files are compared with its manifest when they are read."""
+    stat = (folder / MANIFEST).stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def tables_of(folder: Path) -> RunTables:
@@ -328,120 +303,57 @@ def tables_of(folder: Path) -> RunTables:
 
 
 @lru_cache(maxsize=1)  # of 100,000 payees they are some hundred megabytes
-def _tables(folder: Path, stamp: Stamp) -> RunTables:
+def _tables(folder: Path, stamp: tuple[int, int]) -> RunTables:
     return RunTables.read(folder)
 
 
-def payments_page(folder: Path, query: TableQuery, progress: Progress) -> dict[str, Any]:
-    """Read some of a run's payments; amounts as the files have them, with thousands set apart."""
-    table = _payments(folder, _stamp(folder))
-    chosen = table
+def table_page(folder: Path, query: TableQuery, progress: Progress) -> dict[str, Any]:
+    """Read some rows of a table of a run; amounts as the files have them, with thousands set apart."""
+    require_choice("table", query.table, tuple(_FILES))
+    table = _table(folder, query.table, _stamp(folder))
+    chosen, searched = table, _SEARCHED[query.table]
     if wanted := query.search.strip():
-        chosen = table.filter(pc.match_substring(table["identity"], wanted, ignore_case=True))
-    if query.sort:  # the run has the highest payment first
-        require_choice("sort", query.sort, _SORTED)
+        found = (pc.match_substring(table[name], wanted, ignore_case=True) for name in searched)
+        chosen = table.filter(reduce(pc.or_, found))
+    if query.sort:  # the file has the highest amount first
+        require_choice("sort", query.sort, tuple(table.column_names))
         key = chosen[query.sort]
         numbers = pc.cast(key, pa.float64()) if query.sort in _AMOUNTS else key
         way: Literal["descending", "ascending"] = "descending" if query.down else "ascending"
-        keys = pa.table({"key": numbers, "name": chosen["identity"]})
+        keys = pa.table({"key": numbers, "name": chosen[searched[0]]})
         chosen = chosen.take(pc.sort_indices(keys, [("key", way), ("name", "ascending")]))
     page, about = query.cut(chosen, len(table), ROWS)
     rows = page.to_pylist()
     return about | {"rows": [{key: _cell(key, value) for key, value in row.items()} for row in rows]}
 
 
-@lru_cache(maxsize=2)
-def _payments(folder: Path, stamp: Stamp) -> pa.Table:
-    outputs = read_manifest(folder)["outputs"]
-    return pq.read_table(require_as_written(folder, outputs, _PAYMENTS), use_threads=False)
+@lru_cache(maxsize=4)
+def _table(folder: Path, name: str, stamp: tuple[int, int]) -> pa.Table:
+    path = require_as_written(folder, read_manifest(folder)["outputs"], _FILES[name])
+    if path.suffix == ".parquet":
+        return pq.read_table(path, use_threads=False)
+    with path.open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    return pa.table({name: [from_csv(row[i]) for row in rows] for i, name in enumerate(names)})
 
 
 def _cell(key: str, value: Any) -> Any:
     if key in _AMOUNTS:
         return thousands(value).replace("-", "\N{MINUS SIGN}")
+    if key == "matched_by" and value:
+        return explain_reason(value)[0]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_CLUSTERS, _UNITS, _MATCHES, _NAMES = 20, 40, 40, 5
-
-
-def clusters_page(folder: Path, query: TableQuery, progress: Progress) -> dict[str, Any]:
-    """Read some of a run's clusters of several units: those of several payees first, then by size."""
-    tables = tables_of(folder)
-    several = _several(tables)
-    starts = _with_name(tables, several, wanted) if (wanted := query.search.strip()) else several
-    chosen, about = query.cut(starts, len(several), _CLUSTERS)
-    matches, units = tables.matches, tables.units
-    start = units.start[matches.mine]
-    at = np.flatnonzero(np.isin(start, chosen) & (matches.mine < matches.other))
-    at = at[np.argsort(-matches.score[at], kind="stable")]
-    return about | {"rows": [_cluster(tables, int(first), at[start[at] == first]) for first in chosen]}
-
-
-def _several(tables: RunTables) -> Codes:
-    """Return the first rows of clusters of several units, those that matter most first."""
-    units = tables.units
-    starts, sizes = np.unique(units.start, return_counts=True)
-    place = np.searchsorted(starts, units.start)
-    holders = np.bincount(distinct_pairs(place, units.owner)[0], minlength=len(starts))
-    order = np.lexsort((starts, -sizes, holders < 2))
-    chosen: Codes = starts[order[sizes[order] > 1]]
-    return chosen
-
-
-def _with_name(tables: RunTables, starts: Codes, wanted: str) -> Codes:
-    """Return the clusters in which a unit or the name of its owner has these letters."""
-    units = tables.units
-    named = pc.match_substring(units.unit, wanted, ignore_case=True).to_numpy()
-    owners = [i for i, name in enumerate(tables.names) if wanted.casefold() in name.casefold()]
-    return starts[np.isin(starts, units.start[named | np.isin(units.owner, owners)])]
-
-
-def _cluster(tables: RunTables, start: int, at: Codes) -> dict[str, Any]:
-    """Describe a cluster by the row of its first unit and the places of its matches, the strongest first."""
-    units, matches = tables.units, tables.matches
-    rows = range(start, int(units.end[start]))
-    owner = {row: tables.names[units.owner[row]] for row in rows}
-    names = list(dict.fromkeys(owner.values()))
-    paid = [tables.names[code] for code in tables.owners(start)]
-    words = {code: explain_reason(matches.reasons[code])[0] for code in set(matches.reason[at].tolist())}
-    return {
-        "number": int(units.cluster[start]),
-        "size": len(rows),
-        "identities": len(names),
-        "paid": paid[:_NAMES],
-        "paid_more": max(0, len(paid) - _NAMES),
-        "others": [name for name in names if name not in paid][:_NAMES],
-        "others_more": max(0, len(names) - len(paid) - _NAMES),
-        "reasons": sorted(set(words.values())),
-        "units": [
-            {"unit": units.name(row), "identity": owner[row], "share": float(units.share[row])}
-            for row in rows[:_UNITS]
-        ],
-        "more_units": max(0, len(rows) - _UNITS),
-        "matches": [
-            {"left": units.name(int(matches.mine[i])), "right": units.name(int(matches.other[i])),
-             "reason": matches.reasons[matches.reason[i]], "words": words[int(matches.reason[i])],
-             "score": float(matches.score[i])}
-            for i in at[:_MATCHES]
-        ],
-        "more_matches": max(0, len(at) - _MATCHES),
-    }  # fmt: skip
-
-
-def verify_run(
-    run: RunWithLog, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
-) -> dict[str, Any]:
+def verify_run(run: RunWithLog, *, progress: Progress) -> dict[str, Any]:
     """Compare the files of a run with each other and with the ledger."""
     progress.stage("reading the files and the ledger")
-    return verdict(verify(run, False, progress=progress, **dict(moved)))
+    return verdict(verify(run, False, progress=progress))
 
 
-def recompute(
-    run: RunWithInputs, moved: MovedInputs = WHERE_THEY_WERE, *, progress: Progress
-) -> dict[str, Any]:
+def recompute(run: RunWithInputs, *, progress: Progress) -> dict[str, Any]:
     """Compare the files of a run with each other, with the ledger, and with what its inputs give."""
-    return verdict(verify(run, True, progress=progress, **dict(moved))) | {"recomputed": True}
+    return verdict(verify(run, True, progress=progress)) | {"recomputed": True}
 
 
 def verdict(checks: Sequence[Check]) -> dict[str, Any]:
@@ -468,20 +380,21 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
     accounts = ledger_of(run).accounts()
     record = run_of(run, accounts)
     spec = spec_of(manifest)
-    warnings = [*read_warnings(run), *ledger_warnings(accounts, record)]
+    warnings = current_warnings(accounts, record)
     threshold = read_json(require_as_written(run, manifest["outputs"], "threshold.json"))
     threshold = {name: value for name, value in threshold.items() if name in Threshold.model_fields}
     receipt = read_receipt(run)
     divided = manifest["paid_for"]["divided"]
     return {
-        **summary(record),
+        **summary(record, accounts),
         "period": period_message(spec),
         "next": next_step(record, len(warnings)),
         "later": run_id_at("" if record.superseded is None else record.superseded[1], runs) or None,
         "ledger": None if receipt is None else ledgers.get(ledger_address(receipt.ledger)),
-        "warnings": [asdict(warning) for warning in warnings],
+        "warnings": warning_rows(warnings),
+        "open": record.state not in (*APPROVED, "superseded"),
         "facts": _facts(manifest, record, spec),
-        "divided": f"Divided among {manifest['identities']:,} identities by {divided}. The payments add up to the "
+        "divided": f"Divided among {manifest['identities']:,} payees by {divided}. The payments add up to the "
         "amount exactly.",
         "level": f"{LEVEL:.0%}",
         "balances": has_balances(spec, [line.balance for line in record.lines]),
@@ -491,13 +404,18 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
             "used": manifest["evidence"]["used"],
             "why": evidence_message(Threshold.model_validate(threshold)),
         },
-        "acquired": acquired_messages(manifest, accounts),
+        "acquired": for_page(acquired_messages(manifest, accounts)),
         "has_needs": spec.learner.startswith(("coverage", "recommended")),
         "inputs": _inputs(manifest, record),
         "history": [entry_row(e) for e in record.history if e.kind not in _PER_PAYEE],
         "files": [name for name in DOWNLOADS if (run / name).is_file()],
         "settles": (manifest["settles"] or {}).get("run"),
     }
+
+
+def warning_rows(warnings: Iterable[UnresolvedWarning]) -> list[dict[str, Any]]:
+    """Describe warnings in the words of a page."""
+    return [asdict(warning) | {"words": for_page(warning.words)} for warning in warnings]
 
 
 def run_id_at(folder: str, runs: Mapping[str, str]) -> str:
@@ -516,7 +434,8 @@ def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> lis
     owed = sum(line.balance for line in record.lines if line.balance > 0)
     facts = [
         ("amount", f"{money.code} {money.shown(record.amount)}"),
-        ("identities paid", f"{sum(amount > 0 for amount in paid):,} of {len(paid):,}"),
+        ("kept from forfeits", money.shown(record.kept) if record.kept else ""),
+        ("payees paid", f"{sum(amount > 0 for amount in paid):,} of {len(paid):,}"),
         ("largest payment", f"{money.shown(max(paid))} ({max(paid) / record.amount:.0%})"),
         ("units", f"{manifest['units']:,}"),
         ("previously acquired", f"{manifest['known']:,}" if manifest.get("acquired") else ""),
@@ -532,9 +451,8 @@ def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> lis
 
 def _chart(folder: Path, money: Currency) -> dict[str, Any]:
     """Describe the highest payments, as the report draws them."""
-    rows = _payments(folder, _stamp(folder)).slice(0, MOST_SHOWN).to_pylist()
-    keys = ("payment", "low", "high", "without_evidence")
-    payments = [DrawnPayment(row["identity"], *(money.signed(row[key]) for key in keys)) for row in rows]
+    rows = _table(folder, "payments", _stamp(folder)).slice(0, MOST_SHOWN).to_pylist()
+    payments = [DrawnPayment(r["identity"], *(money.signed(r[key]) for key in _INTERVAL)) for r in rows]
     return drawn_payments(payments, money)
 
 
@@ -568,8 +486,7 @@ def router(site: Site) -> APIRouter:
 
     routes.answer("GET", "/runs", list_runs)
     routes.answer("GET", "/run", run_page)
-    routes.answer("GET", "/payments", payments_page, TableQuery, table)
-    routes.answer("GET", "/clusters", clusters_page, TableQuery, table)
+    routes.answer("GET", "/table", table_page, TableQuery, table)
     routes.answer("POST", "/verify", verify_run)
     routes.answer("POST", "/recompute", recompute, long=True)
 

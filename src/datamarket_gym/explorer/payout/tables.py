@@ -25,8 +25,8 @@ from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.parallel import compute, computing
 from datamarket_gym.execution.progress import Progress
+from datamarket_gym.explorer.payout.form import for_page
 from datamarket_gym.payout.acquired_data import accepted
-from datamarket_gym.payout.input_files import BadRow
 from datamarket_gym.payout.inputs import (
     Inputs,
     content_encoder,
@@ -35,7 +35,13 @@ from datamarket_gym.payout.inputs import (
     table_roles,
 )
 from datamarket_gym.payout.run import PayoutJob
-from datamarket_gym.payout.settings import PayoutSpec, checked_spec, faults_of, nested
+from datamarket_gym.payout.settings import (
+    SETTINGS,
+    PayoutSpec,
+    checked_spec,
+    faults_of,
+    nested,
+)
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import (
     UnresolvedWarning,
@@ -47,110 +53,94 @@ from datamarket_gym.payout.warnings import (
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable
 
-MOST_ROWS = 2_000_000
-"""Rows of a table on a page; the command line takes more."""
 QUICK = {"text": "ngrams", "image": "thumbnail"}
 """Encoders that need no model: what is wrong with rows is found without waiting for the one that will be used."""
 _READ = 1024  # rows whose values are read
 _SHOWN = 4  # rows
 _LONGEST = 60  # characters of a value
 _MOST_COLUMNS = 300
-_FAULTS, _FAULTY, _LISTED = 40, 30, 200  # faults of bad rows, rows of each, rows that are listed
+_LISTED = 200  # bad rows
 _NUMBERED = re.compile(r"(.+)_\d+")
-_FILES = ("linkage.edges", *(f"files.{name}" for name in (
-    "scores", "features", "embedding", "validation_features", "reference_features")))  # fmt: skip
+TABLES = ("submissions", "validation", "reference")
 T = TypeVar("T")
 
 
 class OrderedFile(Document):
-    """Hold a file: what it is for, where it is, what people call it, and what tells whether it changed."""
+    """Hold a file: where it is, what people call it, and what tells whether it changed."""
 
-    role: str
-    path: Path
+    path: str
     name: str
-    stamp: str
+    stamp: str = ""
     uploaded: bool = False
-
-    def with_name(self, message: str) -> str:
-        """Name the file in a message as people know it, and not by where it is."""
-        return message.replace(str(self.path), self.name)
 
 
 class Order(Document):
-    """Hold what a page asks to be paid: files, settings, earlier runs and the intake log."""
+    """Hold what a page asks to be paid: settings by their names, and the files among them as people call them."""
 
-    files: tuple[OrderedFile, ...] = ()
-    settings: dict[str, Any] = Field(default_factory=dict)
-    acquired: tuple[Path, ...] = ()
-    intake: str | None = None
-
-    def path(self, role: str) -> Path | None:
-        """Return where the file of a role is, if one was chosen."""
-        return next((file.path for file in self.files if file.role == role), None)
+    values: dict[str, Any] = Field(default_factory=dict)
+    files: dict[str, OrderedFile] = Field(default_factory=dict)
 
     @property
-    def flags(self) -> dict[str, Any]:
-        """Return the settings of the run; those that are files are paths."""
-        paths = {role: self.path(role) for role in _FILES}
-        return self.settings | {role: str(path) for role, path in paths.items() if path is not None}
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the run, without the options beside them."""
+        return {name: value for name, value in self.values.items() if name in SETTINGS}
 
     def faults(self) -> dict[str, str]:
         """Say what is wrong with settings, by their names, which stand beside them."""
         faults = {}
-        for name, message in faults_of(self.flags).items():
+        for name, message in faults_of(self.settings).items():
             head, mark, rest = message.partition(": ")
-            faults[name] = rest if mark and " = " in head else message
+            faults[name] = for_page(rest if mark and " = " in head else message)
             if message.startswith("there is no amount"):
                 faults[name] = "say how much is to be divided"
         return faults
 
     def spec(self) -> PayoutSpec:
         """Validate the settings."""
-        return checked_spec(nested(self.flags))
+        return checked_spec(nested(self.settings))
 
     def lenient_spec(self) -> PayoutSpec:
         """Take the settings that are good: checks of tables need no amount."""
         faults = self.faults()
-        good = {name: value for name, value in self.flags.items() if name not in faults}
+        good = {name: value for name, value in self.settings.items() if name not in faults}
         return checked_spec(nested({"amount": "1", **good}))
 
-    def with_names(self, message: str) -> str:
-        """Name all files in a message as people know them."""
-        for file in sorted(self.files, key=lambda file: -len(str(file.path))):
-            message = file.with_name(message)
-        return message
+    def in_words(self, message: str) -> str:
+        """Say a message in the words of the page, and name all files in it as people know them."""
+        for file in sorted(self.files.values(), key=lambda file: -len(file.path)):
+            message = message.replace(file.path, file.name)
+        return for_page(message)
 
-    def with_upload_names(self) -> Order:
-        """Call uploads by the names that they have where they came from."""
-        files = (f.model_copy(update={"path": Path(f.name)}) if f.uploaded else f for f in self.files)
-        return self.model_copy(update={"files": tuple(files)})
+    def with_file(self, role: str, file: OrderedFile) -> Order:
+        """Take another file for a role."""
+        return Order(values=self.values | {role: file.path}, files=self.files | {role: file})
 
 
 def preview_file(file: OrderedFile, progress: Progress) -> dict[str, Any]:
     """Show what a file of rows holds; where it cannot be read, why not."""
     try:
-        preview = preview_table(file.path, progress)
+        preview = preview_table(Path(file.path), progress)
     except DataMarketError as error:
-        return {"name": file.name, "refused": file.with_name(str(error))}
-    return preview | {"name": file.name, "notes": [file.with_name(note) for note in preview["notes"]]}
+        return {"name": file.name, "refused": str(error).replace(file.path, file.name)}
+    notes = [note.replace(file.path, file.name) for note in preview["notes"]]
+    return preview | {"name": file.name, "notes": notes}
 
 
 def preview_table(path: Path, progress: Progress) -> dict[str, Any]:
-    """Show the rows, columns and first values of a table; of a matrix its size."""
+    """Show the columns and first values of a table; of a matrix its size."""
     if ending(path) in ARRAYS:
         file = ArrayFile.open(path)
         matrix = file.matrix(file.chosen(""), finite=False, low_precision=True)
         note = f"A matrix of {len(matrix):,} rows of {matrix.shape[1]:,} numbers."
-        return {"rows": len(matrix), "read": 0, "columns": [], "more_columns": 0, "notes": [note]}
+        return {"read": 0, "columns": [], "more_columns": 0, "notes": [note]}
+    progress.stage("reading the first rows")
     table = Table.open(path)
-    progress.stage("counting rows", "rows")
-    rows, groups = _count(table, progress), group_columns(table.names)
+    groups = group_columns(table.names)
     shown = groups[:_MOST_COLUMNS]
     columns, note = _first_rows(table, [names[0] for names in shown])
     return {
-        "rows": rows,
-        "read": min(_READ, rows),
-        "columns": [_column(columns, names) for names in shown],
+        "read": max((len(column.data) for column in columns.values() if column), default=0),
+        "columns": [_column(columns[names[0]], names) for names in shown],
         "more_columns": max(0, len(groups) - _MOST_COLUMNS),
         "notes": [note] if note else [],
     }
@@ -173,33 +163,10 @@ def group_name(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else names[0].rsplit("_", 1)[0]
 
 
-def _count(table: Table, progress: Progress) -> int:
-    """Return the number of rows; they are counted where the file does not say."""
-
-    def require_few(rows: int) -> None:
-        if rows > MOST_ROWS:
-            raise SubmissionError(
-                f"{table.where} has more than {MOST_ROWS:,} rows, which is too many for a page; pay on the command "
-                "line (datamarket pay), and look at the run here"
-            )
-
-    rows = table.source.rows
-    if not rows:
-        for batch in table.source.batches(dict.fromkeys(table.names[:1], "any")):
-            rows += len(next(iter(batch.values())))
-            require_few(rows)
-            progress.count(rows, max(rows, 1))
-    require_few(rows)
-    if not rows:
-        raise SubmissionError(f"{table.where} has no rows; give at least one")
-    return rows
-
-
 def _first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column | None], str]:
     """Return the first rows of some columns, None where one is there twice or cannot be read; and a note."""
     times = Counter(table.names)
     once = [name for name in wanted if times[name] == 1]
-    twice = sorted(name for name, many in times.items() if many > 1)
     columns: dict[str, Column | None] = dict.fromkeys(wanted)
     note = ""
     try:
@@ -208,7 +175,9 @@ def _first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column |
         note = str(error)
         for name in once:
             columns |= _attempt([], _read, table, [name]) or {}
-    if twice:
+    if not any(columns.values()) and not note:
+        raise SubmissionError(f"{table.where} has no rows; give at least one")
+    if twice := sorted(name for name, many in times.items() if many > 1):
         several = ", ".join(repr(name) for name in twice[:5])
         note = f"There are several columns {several}; rename all but one. {note}".strip()
     return columns, note
@@ -231,48 +200,41 @@ def _chunked(table: Table, array: Any) -> pa.ChunkedArray:
     return whole if table.source.typed else untyped(whole)
 
 
-def _column(columns: dict[str, Column | None], names: Sequence[str]) -> dict[str, Any]:
-    column = columns[names[0]]
-    about: dict[str, Any] = {"name": group_name(names), "columns": len(names), "values": [], "empty": 0}
+def _column(column: Column | None, names: Sequence[str]) -> dict[str, Any]:
+    about = {"name": group_name(names), "columns": len(names), "values": [], "empty": 0}
     if column is None:
         return about | {"kind": "not readable as it is"}
     data = column.data
-    nested_ = pa.types.is_nested(data.type)
-    return about | {
-        "kind": _kind(column, len(names)),
-        "values": ["" if cell is None else _short(cell) for cell in data.slice(0, _SHOWN).to_pylist()],
-        "empty": int(data.null_count if nested_ else column.missing().sum()),
-    }
+    empty = data.null_count if pa.types.is_nested(data.type) else column.missing().sum()
+    cells = data.slice(0, _SHOWN).to_pylist()
+    values = ["" if cell is None else _short(cell) for cell in cells]
+    return about | {"kind": _kind(data, len(names)), "values": values, "empty": int(empty)}
 
 
-def _kind(column: Column, several: int) -> str:
+def _kind(data: pa.ChunkedArray, several: int) -> str:
     """Return the type of a column in words."""
-    kind, types = column.data.type, pa.types
+    kind, types = data.type, pa.types
     if several > 1:
         return f"{several:,} columns of numbers" if is_number(kind) else f"{several:,} columns"
     if is_list(kind):
-        lengths = sorted({len(value) for value in column.data.to_pylist() if value is not None})
-        if not lengths:
-            return "lists"
-        many = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
-        return f"list of {many} {'numbers' if is_number(kind.value_type) else 'values'}"
+        return f"list of {_length(data)} {'numbers' if is_number(kind.value_type) else 'values'}"
     for name, is_kind in (
-        ("text", is_text),
-        ("true or false", types.is_boolean),
-        ("whole numbers", types.is_integer),
-        ("numbers", is_number),
-        ("dates", types.is_temporal),
-        ("empty", types.is_null),
-    ):
+        ("text", is_text), ("true or false", types.is_boolean), ("whole numbers", types.is_integer),
+        ("numbers", is_number), ("dates", types.is_temporal), ("empty", types.is_null),
+    ):  # fmt: skip
         if is_kind(kind):
             return name
     return str(kind)[:40]
 
 
+def _length(data: pa.ChunkedArray) -> str:
+    lengths = sorted({len(value) for value in data.to_pylist() if value is not None})
+    return " to ".join(f"{length:,}" for length in dict.fromkeys(lengths[:1] + lengths[-1:]))
+
+
 def _short(cell: Any) -> str:
     if isinstance(cell, list):
-        some = ", ".join(_short(each) for each in cell[:3])
-        return f"[{some}{', …' if len(cell) > 3 else ''}]"
+        return f"[{', '.join(map(_short, cell[:3]))}{', …' if len(cell) > 3 else ''}]"
     text = f"{cell:.6g}" if isinstance(cell, float) else str(cell)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
@@ -281,22 +243,21 @@ def submission_roles(path: Path, spec: PayoutSpec) -> dict[str, Any]:
     """Find the roles of the columns of submissions, by what `preview_table` calls them, and what is missing."""
     table, missing = Table.open(path), list[str]()
     single = _attempt(missing, table_roles, table, spec.columns, "submissions")
-    single = single or {"identity": spec.columns.identity}
-    roles = {role: [name] for role, name in single.items()}
+    roles = {role: [name] for role, name in (single or {"identity": spec.columns.identity}).items()}
     for role, file in (("features", spec.files.features), ("embedding", spec.files.embedding)):
         if file is None:
             roles |= _attempt(missing, matrix_roles, table, spec.columns, [role]) or {}
+    roles = {f"columns.{role}": names for role, names in roles.items()}
     confirm = spec.linkage.confirm
-    linked = [name for name in link_columns(spec) if name != confirm]
-    roles |= {"link": linked} if linked else {}
-    roles |= {"confirm": [confirm]} if confirm else {}
+    roles["linkage.keys"] = [name for name in link_columns(spec) if name != confirm]
+    roles["linkage.confirm"] = [confirm] if confirm else []
     for role, names in roles.items():
         for name in names:
-            _attempt(missing, table.require, role, name)
+            _attempt(missing, table.require, SETTINGS[role].option, name)
     return {"roles": _by_column(table, roles), "missing": missing}
 
 
-def operator_roles(path: Path, spec: PayoutSpec, whose: str = "validation") -> dict[str, Any]:
+def operator_roles(path: Path, spec: PayoutSpec, whose: str) -> dict[str, Any]:
     """Find the roles of validation or reference rows, which have no ids and no identities."""
     table, missing = Table.open(path), list[str]()
     label = _attempt(missing, table.label_column, spec.columns.label)
@@ -309,6 +270,7 @@ def operator_roles(path: Path, spec: PayoutSpec, whose: str = "validation") -> d
         roles |= _attempt(missing, matrix_roles, table, spec.columns, ["features"]) or {}
     if embedded := table.matrix_columns(spec.columns.embedding or "embedding"):
         roles["embedding"] = embedded
+    roles = {f"columns.{role}": names for role, names in roles.items()}
     return {"roles": _by_column(table, roles), "missing": missing}
 
 
@@ -333,23 +295,26 @@ def _attempt(missing: list[str], read: Callable[..., T], *arguments: Any) -> T |
 def check_tables(order: Order, progress: Progress) -> dict[str, Any]:
     """Say what stands in the way of a payout run, and what it would be warned of."""
     spec = order.lenient_spec()
-    answer: dict[str, Any] = {"tables": roles(order, spec)}
+    answer: dict[str, Any] = {"tables": _roles(order, spec)}
     answer |= {"facts": None, "refused": None, "bad": None, "warnings": []}
-    if order.path("submissions") is None or order.path("validation") is None:
+    if not {"submissions", "validation"} <= order.files.keys():
         return answer
     progress.stage("reading and checking the tables", "rows")
     with computing(replace(compute(), progress=progress)):
         inputs, refused = _read_inputs(order, spec)
         if inputs is None and not spec.quarantine:
             inputs, _ = _read_inputs(order, spec.model_copy(update={"quarantine": True}))
-    answer["refused"] = None if refused is None else order.with_names(refused)
+    answer["refused"] = None if refused is None else order.in_words(refused)
     if inputs is not None:
         warnings = [*input_warnings(inputs, spec), *_future(inputs, spec)]
         answer |= {
             "facts": _facts(inputs),
-            "bad": _bad(inputs.bad),
+            "bad": {
+                "count": len(inputs.bad),
+                "rows": [asdict(row) | {"place": row.place} for row in inputs.bad[:_LISTED]],
+            },
             "warnings": [
-                asdict(each) | {"words": order.with_names(each.words)}
+                asdict(each) | {"words": order.in_words(each.words)}
                 for each in warnings
                 if each.name != "quarantined"
             ],
@@ -357,41 +322,41 @@ def check_tables(order: Order, progress: Progress) -> dict[str, Any]:
     return answer
 
 
-def roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
+def _roles(order: Order, spec: PayoutSpec) -> dict[str, Any]:
     """Find which columns are what, for each table; a table that cannot be read says why."""
     tables: dict[str, Any] = {}
-    for role in ("submissions", "validation", "reference"):
-        path = order.path(role)
-        if path is None:
+    for role in TABLES:
+        if role not in order.files:
             continue
+        path = Path(order.files[role].path)
         try:
-            table = (
-                submission_roles(path, spec)
-                if role == "submissions"
-                else operator_roles(path, spec, role)
-            )
+            own = role == "submissions"
+            table = submission_roles(path, spec) if own else operator_roles(path, spec, role)
         except DataMarketError as error:
             table = {"roles": {}, "missing": [str(error)]}
-        tables[role] = table | {"missing": [order.with_names(message) for message in table["missing"]]}
+        tables[role] = table | {"missing": [order.in_words(message) for message in table["missing"]]}
     return tables
 
 
 def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | None]:
     """Return the inputs of the run, or why there are none."""
-    submissions, validation = order.path("submissions"), order.path("validation")
-    assert submissions is not None
-    assert validation is not None
+    given = order.values
+    submissions, acquired = Path(given["submissions"]), [Path(run) for run in given.get("acquired", ())]
+
+    def path(name: str) -> Path | None:
+        return Path(given[name]) if name in given else None
+
     try:
         places = Places(
             submissions,
-            validation,
-            order.path("overrides"),
-            order.path("reference"),
-            intake=order.intake,
-            acquired=accepted(order.acquired, submissions),
+            Path(given["validation"]),
+            path("overrides"),
+            path("reference"),
+            intake=given.get("intake"),
+            acquired=accepted(acquired, submissions),
         )
         # Units are compared with those of earlier runs by the encoder that is meant.
-        inputs = PayoutJob.read(places, spec if order.acquired else _quick(spec)).inputs
+        inputs = PayoutJob.read(places, spec if acquired else _quick(spec)).inputs
         require_learnable(inputs.submission.label, inputs.utility_oracle(spec))
         if spec.strict:
             require_sound([*time_warnings(inputs, spec), *_future(inputs, spec)])
@@ -428,21 +393,4 @@ def _facts(inputs: Inputs) -> dict[str, Any]:
         "times": inputs.has_time,
         "reference": None if inputs.reference is None else len(inputs.reference.features),
         "acquired": None if inputs.acquired is None else len(inputs.acquired.art.units.features),
-    }
-
-
-def _bad(rows: Sequence[BadRow]) -> dict[str, Any]:
-    """Describe rows that cannot be used: how many, what is wrong with them by kind, and the first of them."""
-    kinds: dict[str, list[int]] = {}
-    for row in rows:
-        kinds.setdefault(row.wrong, []).append(row.row)
-    most = sorted(kinds.items(), key=lambda each: (-len(each[1]), each[1][0]))
-    return {
-        "count": len(rows),
-        "kinds": [
-            {"wrong": wrong, "count": len(where), "rows": where[:_FAULTY]}
-            for wrong, where in most[:_FAULTS]
-        ],
-        "more_kinds": max(0, len(most) - _FAULTS),
-        "rows": [asdict(row) for row in rows[:_LISTED]],
     }

@@ -352,9 +352,23 @@ def _require_as_paid(accounts: Accounts, record: RunRecord, folder: Path) -> Non
 
 
 def current_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:
-    """List all warnings that must be accepted before a run is approved: its own, and those of the ledger now."""
+    """List all warnings that must be accepted before a run is approved: its own, and those of the ledger now.
+
+    An approved run has those that whoever approved it last has accepted, and none that came up later.
+    """
     own = [UnresolvedWarning.from_plain(plain) for plain in record.warnings]
-    return [*own, *ledger_warnings(accounts, record)]
+    if record.state not in APPROVED:
+        return [*own, *ledger_warnings(accounts, record)]
+    last = next(entry.by for entry in reversed(record.history) if entry.kind == "approved")
+    accepted = {
+        entry.content["warning"]: entry.content["title"]
+        for entry in record.history
+        if entry.kind == "accepted" and is_same_person(entry.by, last)
+    }
+    by_name = {warning.name: warning for warning in own}
+    return [
+        by_name.get(name) or UnresolvedWarning(name, title, "", 0) for name, title in accepted.items()
+    ]
 
 
 def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWarning]:

@@ -3,17 +3,6 @@ import { copyButton, field, number, select, textbox, checkbox } from "../../lib/
 import { el, name } from "../../lib/dom.js";
 import { doing, fresh, tokenField } from "./parts.js";
 
-const ACTIONS = {
-  hold: ["Hold", "Send the payee nothing until it is released; what it is owed stays owed."],
-  release: ["Release", "End a hold."],
-  correct: ["Correct", "A late correction: a new entry that names the old one, which stays. Below zero: less is owed.", "amount", "of"],
-  fee: ["Fee", "Take a fee from what the payee is owed.", "amount", "currency"],
-  bounced: ["Came back", "What was sent has come back: it is owed again. The last that was sent, unless an entry is named.", "of"],
-  fund: ["Pay a carried-forward credit", "Pay a credit that runs carry, or part of it, yourself: its debtor will not.", "amount", "currency"],
-  "write-off": ["Write off", "End a balance that runs carry, or part of it: a debt (below zero) or a credit.", "amount", "currency"],
-};
-const FREE = ["hold"];
-
 /** A button that enters something into the ledger, once; `body()` is what is entered. */
 const entering = (page, { what = "act", body, inputs = [], token, ready = () => true, ...button }) =>
   doing({
@@ -28,32 +17,32 @@ const currencyField = (page, name) => {
 
 /** Whoever acts on one payee's money. */
 export const actionForm = (page, payee = "") => {
+  const actions = page.found.by_hand;
   const names = el("datalist", { id: "payees-known" }, page.found.payees.map((each) => el("option", { value: each })));
   const whom = textbox({ name: "act-payee", value: payee });
   whom.setAttribute("list", "payees-known");
-  const amount = textbox({ name: "act-amount", placeholder: "12.50" });
-  const of = number({ name: "act-of", min: 1, step: 1 });
-  const currency = currencyField(page, "act-currency");
   const why = textbox({ name: "act-why" });
   const token = tokenField("act-token");
   const means = el("p", {});
-  const values = { amount: () => amount.value.trim(), of: () => (of.value ? Number(of.value) : null), currency: () => currency.value };
-  const fields = { amount: field({ label: "Amount", control: amount }), of: field({ label: "Number of the entry", control: of }), currency: field({ label: "Currency", control: currency }) };
-  const kind = select({ name: "act", value: "hold", options: Object.entries(ACTIONS).map(([value, [label]]) => ({ value, label })), onchange: () => shape() });
+  const inputs = { amount: textbox({ name: "act-amount", placeholder: "12.50" }), currency: currencyField(page, "act-currency"), of: number({ name: "act-of", min: 1, step: 1 }) };
+  const labels = { amount: "Amount", currency: "Currency", of: "Number of the entry" };
+  const fields = Object.fromEntries(Object.entries(inputs).map(([key, control]) => [key, field({ label: labels[key], control })]));
+  const kind = select({ name: "act", value: "hold", options: actions.map((each) => ({ value: each.action, label: each.label })), onchange: () => shape() });
+  const chosen = () => actions.find((each) => each.action === kind.value);
+  const value = (key) => (key === "of" ? Number(inputs.of.value) || null : inputs[key].value.trim());
   const act = entering(page, {
     name: "act-enter", label: "Enter it", inputs: [whom, why], token,
-    body: () => ({ action: { action: kind.value, by: page.who.name, payee: whom.value, why: why.value.trim(), ...Object.fromEntries(ACTIONS[kind.value].slice(2).map((key) => [key, values[key]()])) } }),
+    body: () => ({ action: { action: kind.value, by: page.who.name, payee: whom.value, why: why.value.trim(), ...Object.fromEntries(chosen().uses.filter((key) => key in inputs).map((key) => [key, value(key)])) } }),
   });
   const shape = () => {
-    const [, words, ...uses] = ACTIONS[kind.value];
-    means.textContent = words;
-    for (const [key, each] of Object.entries(fields)) each.hidden = !uses.includes(key);
-    token.node.hidden = FREE.includes(kind.value);
+    means.textContent = chosen().help;
+    for (const [key, each] of Object.entries(fields)) each.hidden = !chosen().uses.includes(key);
+    token.node.hidden = !chosen().token;
     act.check();
   };
   shape();
   return el("div", { class: "card by-hand" }, el("h3", {}, "Enter by hand"), field({ label: "What", control: kind }), means, names,
-    field({ label: "Payee", control: whom, help: "The whole name, as runs call it." }), fields.amount, fields.currency, fields.of,
+    field({ label: "Payee", control: whom, help: "The whole name, as runs call it." }), Object.values(fields),
     field({ label: "Why", control: why, help: "For whoever asks later." }), token.node, act);
 };
 

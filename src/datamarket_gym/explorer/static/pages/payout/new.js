@@ -2,34 +2,30 @@
 import { ask, latest, problem } from "../../lib/ask.js";
 import { el, fill } from "../../lib/dom.js";
 import { urlState } from "../../lib/url.js";
-import { checkedView, columnsView, filesView, closeMenu } from "./new/tables.js";
+import { checkedView, columnsView, filesView } from "./new/tables.js";
 import { goesView, runView, settingsView, writtenView } from "./new/run.js";
 
 export const title = "New payout run";
-
-const START = { files: {}, set: {}, acquired: [], intake: "", market: "", name: "payout", ledger: "", job: "" };
 
 const section = (heading, words, ...children) =>
   el("section", {}, el("h2", {}, heading), words ? el("p", { class: "soft" }, words) : null, children);
 
 export const show = async (main, site) => {
   const form = await ask("/api/payout/new/form");
-  const state = urlState({ ...START, market: form.markets[0] || "" });
+  const market = Object.keys(form.markets)[0] || "";
+  /** What the form of a market begins with: its market.toml. */
+  const first = (of) => form.markets[of]?.values || {};
+  const state = urlState({ set: first(market), market, name: "payout", job: "" });
   const page = {
-    site, form, state,
-    asked: () => {
-      const { files, set, acquired, intake } = state.value;
-      return { files, settings: set, acquired, intake };
-    },
-    target: () => {
-      const { market, name, ledger } = state.value;
-      return { settings: page.asked(), market, name, ledger };
-    },
-    /** Set some settings; undefined takes one back to what it is if left out. */
-    choose: (changes) => {
+    site, form, state, first,
+    asked: () => ({ values: state.value.set }),
+    target: () => ({ values: state.value.set, market: state.value.market, name: state.value.name }),
+    both: () => Boolean(state.value.set.submissions && state.value.set.validation),
+    /** Change some settings; undefined takes one back to what it is if left out. */
+    choose: (changes, options = {}) => {
       const set = { ...state.value.set, ...changes };
       for (const [key, value] of Object.entries(changes)) if (value === undefined) delete set[key];
-      state.set({ set });
+      state.set({ set }, options);
     },
   };
   const views = {
@@ -41,18 +37,17 @@ export const show = async (main, site) => {
 
   const check = latest((signal) => ask("/api/payout/new/check", { body: page.asked(), signal, progress: waiting }));
   const resolve = latest((signal) => ask("/api/payout/new/settings", { body: page.target(), signal }));
-  const both = (value) => Boolean(value.files.submissions && value.files.validation);
   const look = async () => {
     views.checked.wait();
     try {
       const found = await check();
       if (!found) return;
       views.columns.tell(found.tables);
-      views.checked.tell(found, both(state.value));
+      views.checked.tell(found);
       fill(wrong);
     } catch (error) {
       fill(wrong, problem(error));
-      views.checked.tell(null, false);
+      views.checked.tell(null);
     }
   };
   const showSettings = async () => {
@@ -60,24 +55,19 @@ export const show = async (main, site) => {
       const found = await resolve();
       if (!found) return;
       views.settings.tell(found);
-      views.goes.showFaults(found);
+      views.goes.tell(found.faults.name);
       views.written.tell(found);
-      views.run.ready(both(state.value) && !Object.keys(found.faults).length, found);
+      views.run.ready(page.both() && !Object.keys(found.faults).length);
     } catch (error) {
-      views.goes.tell(error);
-      views.run.ready(false, null);
+      views.goes.tell(problem(error));
+      views.run.ready(false);
     }
   };
   let asked = "";
   let sent = "";
   const refresh = () => {
-    const tables = JSON.stringify(page.asked());
-    const whole = JSON.stringify(page.target());
-    views.files.refresh();
-    views.columns.refresh();
-    views.settings.refresh();
-    views.goes.refresh();
-    views.run.refresh();
+    for (const view of Object.values(views)) view.refresh?.();
+    const [tables, whole] = [JSON.stringify(page.asked()), JSON.stringify(page.target())];
     if (tables !== asked) look();
     if (whole !== sent) showSettings();
     asked = tables;
@@ -89,13 +79,10 @@ export const show = async (main, site) => {
     el("h1", {}, "New payout run"),
     el("p", { class: "lead" }, "Divide an amount among those who submitted data. Nothing is paid here: a payout run is a draft until somebody approves it."),
     section("1. Tables", "Units that were submitted, and validation rows: examples of what is wanted, which the submitters have not seen.", views.files.node),
-    section("2. Columns", "Click the head of a column to say what it holds.", views.columns.node),
+    section("2. Columns", "Choose above a column what it holds.", views.columns.node),
     section("3. What was found", "What a payout run would refuse, set aside or warn of, by the same checks.", waiting, wrong, views.checked.node),
     section("4. Settings", null, views.settings.node),
     section("5. Run", null, views.goes.node, views.run.node, views.written.node));
   refresh();
-  return () => {
-    closeMenu();
-    views.run.leave();
-  };
+  return views.run.leave;
 };

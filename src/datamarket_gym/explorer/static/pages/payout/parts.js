@@ -3,6 +3,7 @@ import { problem } from "../../lib/ask.js";
 import { button, field, textbox } from "../../lib/controls.js";
 import { el, fill, many, name, seen } from "../../lib/dom.js";
 import { grid } from "../../lib/table.js";
+import { link } from "../../lib/url.js";
 
 const KEY = "datamarket who";
 
@@ -93,19 +94,6 @@ export const good = (...words) => el("div", { class: "note good" }, words.flat()
 /** A number of its own for a form, so that it is entered once however often it is sent. */
 export const fresh = () => [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-const SAID = { submissions: "submissions", validation: "validation rows", reference: "reference rows" };
-
-/** Fields for paths on the machine that the explorer runs on; they must lie in folders that it was told to show. */
-export const movedFields = (state) =>
-  el("details", { open: Object.keys(SAID).some((each) => state.value[each]) },
-    el("summary", {}, "The inputs were moved?"),
-    el("p", { class: "soft" }, "Say where they are on the machine that the explorer runs on, in a folder that it was told to show. Left empty: where they were when the run was made."),
-    Object.entries(SAID).map(([key, words]) =>
-      field({ label: `Where the ${words} are now`, control: textbox({ name: `moved-${key}`, value: state.value[key], placeholder: "where they were", onchange: (value) => state.set({ [key]: value.trim() }) }) })));
-
-/** Where the inputs are by now, as the address says. */
-export const moved = (state) => ({ submissions: state.value.submissions, validation: state.value.validation, reference: state.value.reference });
-
 const GOOD = new Set(["approved", "paid"]);
 
 /** The state of a run, as its ledger has it. */
@@ -122,7 +110,12 @@ export const warnedOf = (warning) => [
 /** Warnings at length: what each means, and the first of what it is about. */
 export const warnings = (list, look = "warning") =>
   list.map((each) => el("details", { class: look, "data-warning": each.name },
-    el("summary", {}, `${seen(each.title)} `, el("span", { class: "tag" }, each.name)), el("p", {}, seen(each.words)), warnedOf(each)));
+    el("summary", {}, `${seen(each.title)} `, el("span", { class: "tag" }, each.name)), el("p", {}, seen(each.words || "It came from the ledger as it was then.")), warnedOf(each)));
+
+/** A link that saves the statement of a payee; without one those of all, as a ZIP file. */
+export const statementLink = (run, payee) =>
+  el("p", {}, el("a", { href: link("/api/payout/statements", { run, payee }), download: "", name: "statement" }, "Save the statement"),
+    el("span", { class: "soft" }, " A page to send: what was paid and why; others are called A, B, ... in it."));
 
 /** A time as people read it. */
 export const moment = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 16)}` : "");

@@ -1,12 +1,11 @@
 // One run: what it is, its payments, evidence, checks of its files, why each payee is paid, and what to do next.
 import { ask, attempt, problem } from "../../lib/ask.js";
 import { draw } from "../../lib/chart.js";
-import { button, checkbox, tabs } from "../../lib/controls.js";
+import { button, tabs } from "../../lib/controls.js";
 import { content, el, facts, fill, many, name, seen } from "../../lib/dom.js";
-import { download } from "../../lib/files.js";
 import { grid, pagedTable, remote } from "../../lib/table.js";
 import { link, urlState } from "../../lib/url.js";
-import { historyOf, moved, movedFields, lines, runTitle, stateTag, warnings } from "./parts.js";
+import { historyOf, lines, runTitle, stateTag, statementLink, warnings } from "./parts.js";
 
 const EARLIER = { unit: "its own came first", other: "the other came first", neither: "they came at the same time" };
 
@@ -32,13 +31,13 @@ const matchCard = (run, match, reasons) => {
   return node;
 };
 
-const matches = (state, found, run) => {
+const matches = (found, run) => {
   const { matches: matches, matches_in_all: all } = found.record;
   if (!matches.length) return el("section", {}, el("h2", {}, "What matched what"), el("p", {}, "None of its units was matched with another."));
   const cards = matches.map((match) => matchCard(run, match, found.reasons));
   const place = el("div", { "aria-live": "polite" });
   const open = () => attempt(place, async () => {
-    const got = await ask("/api/payout/contents", { body: { run, payee: found.identity, moved: moved(state) }, progress: place });
+    const got = await ask("/api/payout/contents", { body: { run, payee: found.identity }, progress: place });
     cards.forEach((card) => card.fillHeld(got.units));
   });
   return el("section", {},
@@ -62,26 +61,13 @@ const matchedWith = (found, run) => {
 
 const asking = (label, key, path, state, payee, shown) => {
   const place = el("div", { "aria-live": "polite" });
-  const body = () => ({ run: state.value.run, moved: moved(state), ...(payee === null ? {} : { payee }) });
+  const body = () => ({ run: state.value.run, ...(payee === null ? {} : { payee }) });
   const open = () => attempt(place, async () => fill(place, shown(await ask(path, { body: body(), progress: place, cancellable: true }))));
   return el("div", {}, button({ name: key, label, onclick: open, kind: payee === null ? "quiet" : "" }), place);
 };
 
 /** Validation rows in lines, and that they are secret. */
 const rowLines = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
-
-const statement = (state, found) => {
-  const place = el("div", { "aria-live": "polite" });
-  const box = checkbox({ name: "show_names", label: "with the names of others" });
-  const save = () => attempt(place, async () => {
-    const made = await ask(link("/api/payout/statement", { run: state.value.run, payee: found.identity, show_names: box.querySelector("input").checked }), { progress: place });
-    download(made.file, made.page, "text/html");
-    fill(place, el("p", { class: "soft" }, `Saved as ${made.file}. It is for this payee alone.`));
-  });
-  return el("section", {}, el("h2", {}, "Its statement"),
-    el("p", { class: "soft" }, "A page to send to the payee: what was paid and why. Others are called A, B, ... in it, unless their names are shown."),
-    el("div", { class: "tools" }, button({ name: "statement", label: "Save the statement", onclick: save }), box), place);
-};
 
 /** The page of one payee of a run. */
 const showPayee = async (main, state) => {
@@ -97,7 +83,7 @@ const showPayee = async (main, state) => {
       ...(one.leaked.length ? [["validation rows", many(one.leaked.length)]] : []), ...(one.acquired.length ? [["acquired before", many(one.acquired.length)]] : []), ...(one.unusable.length ? [["could not be used", many(one.unusable.length)]] : [])]),
     words(found.submitted),
     words(found.matched),
-    matches(state, found, run),
+    matches(found, run),
     matchedWith(found, run),
     words(found.others),
     el("section", {}, el("h2", {}, "What if"),
@@ -108,14 +94,13 @@ const showPayee = async (main, state) => {
       ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs),
         asking("Which validation rows they cover (for the operator alone)", "needs", "/api/payout/needs", state, payee, rowLines))
       : null,
-    statement(state, found),
-    el("section", {}, el("h2", {}, "Inputs"), movedFields(state)));
+    el("section", {}, el("h2", {}, "Its statement"), statementLink(run, payee)));
 };
 
 export const title = "A run";
 
-const TABS = { Payments: "payments", "Evidence and clusters": "evidence", Verify: "verify", "Files and history": "files" };
-const START = { run: "", payee: "", tab: "payments", search: "", sort: "", page: 0, cluster: "", cluster_page: 0, submissions: "", validation: "", reference: "" };
+const TABS = { Payments: "payments", "Units and evidence": "units", Verify: "verify", "Files and history": "files" };
+const START = { run: "", payee: "", tab: "payments", search: "", sort: "", page: 0, unit: "", unit_sort: "", unit_page: 0 };
 
 const nextLink = (run, found) => {
   if (found.later) return el("a", { class: "press", href: link("/payout/run", { run: found.later }) }, "Go to that run");
@@ -134,15 +119,15 @@ const head = (run, found) => [
     nextLink(run, found)),
   facts(found.facts),
   found.warnings.length
-    ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"}${["draft", "checked"].includes(found.state) ? " to look at before approving" : ""}`), warnings(found.warnings))
-    : el("p", { class: "note good" }, "No warnings stand before this run."),
+    ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"} ${found.open ? "to look at before approving" : "accepted at the approval"}`), warnings(found.warnings))
+    : el("p", { class: "note good" }, found.open ? "No warnings stand before this run." : "It was approved without a warning."),
 ];
 
 const payments = (state, found) => {
   const { run, search, sort, page } = state.value;
   const chart = el("div");
   const list = pagedTable({
-    fetch: remote("/api/payout/payments", () => ({ run })), name: "payments", caption: "Payments", word: "payees",
+    fetch: remote("/api/payout/table", () => ({ run, table: "payments" })), name: "payments", caption: "Payments", word: "payees",
     asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
     columns: [
       {
@@ -173,41 +158,28 @@ const payments = (state, found) => {
   return node;
 };
 
-const clusterCell = (row) =>
-  el("details", {},
-    el("summary", {}, `${many(row.size)} units of ${many(row.identities)} ${row.identities === 1 ? "name" : "names"}`),
-    el("ul", {}, row.units.map((unit) => el("li", {}, name(unit.unit), " of ", name(unit.identity), unit.share > 0 ? `, counts ${Math.round(100 * unit.share)} %` : "")),
-      row.more_units ? el("li", {}, `and ${many(row.more_units)} more`) : null),
-    el("p", { class: "soft" }, "Matches:"),
-    el("ul", {}, row.matches.map((match) => el("li", {}, name(match.left), " and ", name(match.right), `: ${match.words} ${match.score.toFixed(4)}`)),
-      row.more_matches ? el("li", {}, `and ${many(row.more_matches)} more`) : null));
-
-const names = (run, list, more) => [
-  list.map((each, i) => [i ? ", " : "", el("a", { href: link("/payout/run", { run, payee: each }) }, name(each))]),
-  more ? ` and ${many(more)} more` : "", list.length ? "" : "\u2014",
-];
-
-const evidence = (state, found) => {
-  const { run, cluster, cluster_page } = state.value;
+/** Each unit: what it earns, what it was matched with, and why it earns nothing. */
+const units = (state, found) => {
+  const { run, unit, unit_sort: sort, unit_page: page } = state.value;
   const list = pagedTable({
-    fetch: remote("/api/payout/clusters", () => ({ run })), name: "clusters", caption: "Clusters of several units: those of several names first, then by size", word: "clusters",
-    empty: "No unit was taken for the same as another.",
-    asked: { search: cluster, sort: "", page: cluster_page }, onstate: (chosen) => state.set({ cluster: chosen.search, cluster_page: chosen.page }),
+    fetch: remote("/api/payout/table", () => ({ run, table: "units" })), name: "units", caption: "Units", word: "rows",
+    asked: { search: unit, sort, page }, onstate: (chosen) => state.set({ unit: chosen.search, unit_sort: chosen.sort, unit_page: chosen.page }),
     columns: [
-      { key: "number", title: "cluster", number: false, sorts: false, show: (row) => String(row.number) },
-      { key: "size", title: "what is in it", sorts: false, show: clusterCell },
-      { key: "paid", title: "paid to", sorts: false, show: (row) => names(run, row.paid, row.paid_more) },
-      { key: "others", title: "not paid for it", sorts: false, show: (row) => names(run, row.others, row.others_more) },
-      { key: "reasons", title: "matched by", sorts: false, show: (row) => seen(row.reasons.join(", ")) },
+      { key: "unit", title: "unit", show: (row) => (row.unit ? [name(row.unit), row.content ? el("p", { class: "soft" }, name(row.content)) : null] : el("span", { class: "soft" }, "no unit")) },
+      { key: "payee", title: "payee", show: (row) => payeeLink(run, row.payee) },
+      { key: "amount", title: "amount", number: true },
+      { key: "matched_to", title: "matched to", show: (row) => (row.matched_to ? [name(row.matched_to), el("p", { class: "soft" }, seen(row.matched_by), row.shared_words ? [": ", name(row.shared_words)] : null)] : "") },
+      { key: "cluster", title: "cluster" },
+      { key: "reason", title: "why nothing" },
     ],
   });
   const node = el("div", {},
     el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
     found.acquired ? el("p", {}, seen(found.acquired)) : null,
     found.has_needs ? asking("Which validation rows are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, rowLines) : null,
-    el("p", { class: "soft" }, "Search by the name of a unit or of a payee."), list);
+    el("p", { class: "soft" }, "Search by a unit, its words, a payee or a cluster. Amounts sum to the payments, to the cent."), list);
   node.begin = () => list.ready;
-  node.follow = () => list.follow({ search: state.value.cluster, sort: "", page: state.value.cluster_page });
+  node.follow = () => list.follow({ search: state.value.unit, sort: state.value.unit_sort, page: state.value.unit_page });
   return node;
 };
 
@@ -215,7 +187,7 @@ const verify = (state) => {
   const place = el("div", { "aria-live": "polite" });
   const check = (path) => () => attempt(place, async () => {
     fill(place);
-    const found = await ask(path, { body: { run: state.value.run, moved: moved(state) }, progress: place, cancellable: true });
+    const found = await ask(path, { body: { run: state.value.run }, progress: place, cancellable: true });
     const bad = found.checks.filter((each) => !each.good).length;
     fill(place,
       el("p", { class: `note ${found.good ? "good" : "bad"}` }, found.good ? `All ${found.checks.length} checks are good.` : `${bad} of ${found.checks.length} checks FAILED: do not approve or pay this run before you know why.`),
@@ -227,7 +199,7 @@ const verify = (state) => {
     el("div", { class: "tools" },
       button({ name: "verify", label: "Check files and ledger", onclick: check("/api/payout/verify"), kind: "main" }),
       button({ name: "recompute", label: "Work everything out again", onclick: check("/api/payout/recompute") })),
-    movedFields(state), place);
+    place);
 };
 
 const files = (state, found) =>
@@ -244,7 +216,7 @@ const showRun = async (main, state) => {
   const { run } = state.value;
   const found = await ask(link("/api/payout/run", { run }), { progress: main });
   const made = {};
-  const build = { payments: () => payments(state, found), evidence: () => evidence(state, found), verify: () => verify(state), files: () => files(state, found) };
+  const build = { payments: () => payments(state, found), units: () => units(state, found), verify: () => verify(state), files: () => files(state, found) };
   const panels = Object.fromEntries(Object.keys(TABS).map((each) => [each, el("div")]));
   const open = async (each) => {
     const key = TABS[each];

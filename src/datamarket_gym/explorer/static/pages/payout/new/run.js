@@ -1,13 +1,13 @@
 // The settings of a payout run, where it goes, as a command line, and running it.
-import { ask, problem, Told, follow, send } from "../../../lib/ask.js";
+import { ask, attempt, problem, Told, follow, send } from "../../../lib/ask.js";
 import { copyButton, checkbox, field, select, textbox, button } from "../../../lib/controls.js";
-import { el, fill } from "../../../lib/dom.js";
-import { table } from "../../../lib/table.js";
+import { el, fill, many, name } from "../../../lib/dom.js";
+import { grid } from "../../../lib/table.js";
 import { link } from "../../../lib/url.js";
 import { warnings } from "../parts.js";
 
-const block = (heading, name, text) =>
-  el("div", { class: "written" }, el("div", { class: "tools" }, el("strong", {}, heading), copyButton("Copy", () => text, `copy-${name}`)), el("pre", { "data-written": name }, text));
+const block = (heading, key, text) =>
+  el("div", { class: "written" }, el("div", { class: "tools" }, el("strong", {}, heading), copyButton("Copy", () => text, `copy-${key}`)), el("pre", { "data-written": key }, text));
 
 /** The command line and the TOML. */
 export const writtenView = (page) => {
@@ -16,7 +16,7 @@ export const writtenView = (page) => {
   return {
     node,
     tell: ({ command, config, toml }) => {
-      const uploads = Object.values(page.state.value.files).some((id) => id.startsWith("upload:"));
+      const uploads = Object.values(page.state.value.set).some((value) => String(value).startsWith("upload:"));
       fill(place, command
         ? [
             uploads ? el("p", { class: "soft" }, "Files that were uploaded go by their own names: run it in the folder where they lie.") : null,
@@ -27,57 +27,35 @@ export const writtenView = (page) => {
   };
 };
 
-const earlier = (page, place) => {
-  const boxes = new Map();
-  ask("/api/payout/new/earlier", { progress: place }).then(({ runs }) => {
-    if (!runs.length) {
-      fill(place, el("p", { class: "soft" }, "No approved run lies in the folders that the explorer shows."));
-      return;
-    }
-    const toggle = (id, on) => {
-      const left = page.state.value.acquired.filter((each) => each !== id);
-      page.state.set({ acquired: on ? [...left, id] : left });
-    };
-    fill(place, runs.map((run) => {
-      const box = checkbox({ name: `acquired-${run.id}`, label: `${run.period || run.id}: ${run.amount}, ${run.state} (${run.id})`, checked: page.state.value.acquired.includes(run.id), onchange: (on) => toggle(run.id, on) });
-      boxes.set(run.id, box.querySelector("input"));
-      return box;
-    }));
-  }, (error) => fill(place, problem(error)));
-  return () => boxes.forEach((box, id) => (box.checked = page.state.value.acquired.includes(id)));
-};
-
 /** Where it goes. */
 export const goesView = (page) => {
-  const { form, state } = page;
+  const { form, state, first } = page;
+  const markets = Object.keys(form.markets);
   const wrong = el("div", { "aria-live": "polite" });
-  const market = select({ name: "market", value: state.value.market, options: form.markets.length ? form.markets : [{ value: "", label: "none was named" }], onchange: (value) => state.set({ market: value }) });
+  const notes = el("div");
+  /** Another market: the settings are those of its market.toml, but for what was changed here. */
+  const move = (market) => {
+    const before = first(state.value.market);
+    const own = Object.entries(state.value.set).filter(([key, value]) => JSON.stringify(value) !== JSON.stringify(before[key]));
+    state.set({ market, set: { ...first(market), ...Object.fromEntries(own) } });
+  };
+  const market = select({ name: "market", value: state.value.market, options: markets.length ? markets : [{ value: "", label: "none was named" }], onchange: move });
   const folder = textbox({ name: "run-name", value: state.value.name, onchange: (value) => state.set({ name: value.trim() }) });
-  const ledger = select({ name: "ledger", value: state.value.ledger, options: [{ value: "", label: "the one beside the run" }, ...form.ledgers.map((each) => ({ value: each, label: each }))], onchange: (value) => state.set({ ledger: value }) });
-  const log = select({ name: "intake", value: state.value.intake, options: [{ value: "", label: "none: times are as the table has them" }, ...form.ledgers.map((each) => ({ value: each, label: each }))], onchange: (value) => state.set({ intake: value }) });
-  const list = el("div");
-  const moved = earlier(page, list);
-  const node = el("div", {},
-    el("details", { open: state.value.acquired.length > 0 || Boolean(state.value.intake) }, el("summary", {}, "Earlier runs and the intake log"),
-      el("p", { class: "soft" }, "Units that evidence matches to what earlier runs have acquired earn nothing. New ones are paid as new; or, as the settings say, for what they add to it."),
-      list, field({ label: "Intake log", help: "A ledger with your intake log: times are when it received each unit, and nothing that the table says.", control: log })),
+  const node = el("div", {}, notes,
     el("div", { class: "fields" },
-      field({ label: "Market", help: form.markets.length ? "The folder in which the run will lie." : "To run it for real, start the explorer with a folder: datamarket explore MARKET/. A dry run needs none.", control: market }),
-      field({ label: "Name of the run", help: "Its folder; one that was stopped is taken up again.", control: folder }),
-      field({ label: "Ledger", help: "In which the run is entered; its balances are taken up. A dry run looks at a copy.", control: ledger })),
+      field({ label: "Market", help: markets.length ? "The folder in which the run will lie; its market.toml fills this page." : "To run it for real, start the explorer with a folder: datamarket explore MARKET/. A dry run needs none.", control: market }),
+      field({ label: "Name of the run", help: "Its folder; one that was stopped is taken up again.", control: folder })),
     wrong);
   return {
     node,
     refresh: () => {
       fill(wrong);
+      fill(notes, (form.markets[state.value.market]?.notes || []).map((words) => el("p", { class: "note bad" }, words)));
       market.value = state.value.market;
-      ledger.value = state.value.ledger;
-      log.value = state.value.intake;
       if (document.activeElement !== folder) folder.value = state.value.name;
-      moved();
     },
-    tell: (error) => fill(wrong, problem(error)),
-    showFaults: ({ faults }) => fill(wrong, faults.name ? el("p", { class: "fault", role: "alert" }, faults.name) : null),
+    /** What is wrong: words, or a note. */
+    tell: (fault) => fill(wrong, typeof fault === "string" ? el("p", { class: "fault", role: "alert" }, fault) : fault),
   };
 };
 
@@ -88,7 +66,6 @@ const listed = (text) => text.split(",").map((part) => part.trim()).filter(Boole
 const READ = {
   text: (text) => text.trim() || undefined,
   suggested: (text) => text.trim() || undefined,
-  choice: (text) => text || undefined,
   list: (text) => (listed(text).length ? listed(text) : undefined),
   whole: (text) => (text.trim() === "" ? undefined : Number.isInteger(Number(text)) ? Number(text) : text),
   number: (text) => (text.trim() === "" ? undefined : Number.isFinite(Number(text)) ? Number(text) : text),
@@ -96,16 +73,46 @@ const READ = {
 
 const written = (value) => (Array.isArray(value) ? value.join(", ") : value === undefined || value === null ? "" : String(value));
 
+/** A choice among some; none is what is left out. */
+const choice = (about, options, put) => {
+  const box = select({ name: about.name, options, value: written(about.default), onchange: (value) => put(value || undefined) });
+  return { node: box, move: (value) => (box.value = value ?? written(about.default)) };
+};
+
+/** Earlier runs that are approved: boxes to be ticked, or a choice of one. */
+const earlier = (page, about, put) => {
+  const place = el("div", {}, "\u2026");
+  let moved = () => {};
+  let last;
+  attempt(place, async () => {
+    const { runs } = await page.earlier();
+    const words = (run) => `${run.period || run.run}: ${run.amount}, ${run.state} (${run.run})`;
+    if (about.kind === "run") {
+      const made = choice(about, [{ value: "", label: "none" }, ...runs.map((run) => ({ value: run.run, label: words(run) }))], put);
+      moved = made.move;
+      fill(place, made.node);
+    } else {
+      const chosen = () => page.state.value.set[about.name] || [];
+      const boxes = runs.map((run) => checkbox({ name: `${about.name}-${run.run}`, label: words(run), onchange: (on) => put([...chosen().filter((each) => each !== run.run), ...(on ? [run.run] : [])]) }));
+      moved = (value) => boxes.forEach((box, i) => (box.querySelector("input").checked = (value || []).includes(runs[i].run)));
+      fill(place, runs.length ? boxes : el("span", { class: "soft" }, "No approved run lies in the folders that the explorer shows."));
+    }
+    moved(last);
+  });
+  return { node: place, move: (value) => moved((last = value)) };
+};
+
+/** The control of a setting, by its kind. */
 const control = (page, about) => {
-  const put = (value) => page.choose({ [about.name]: value === about.default ? undefined : value });
+  const same = (value) => JSON.stringify(value) === JSON.stringify(about.default) || (Array.isArray(value) && !value.length);
+  const put = (value) => page.choose({ [about.name]: same(value) ? undefined : value });
   if (about.kind === "flag") {
     const box = el("input", { type: "checkbox", name: about.name, on: { change: () => put(box.checked) } });
     return { node: box, move: (value) => (box.checked = Boolean(value ?? about.default)) };
   }
-  if (about.kind === "choice") {
-    const box = select({ name: about.name, options: about.choices, value: about.default, onchange: put });
-    return { node: box, move: (value) => (box.value = value ?? about.default) };
-  }
+  if (about.kind === "choice") return choice(about, about.choices, put);
+  if (about.kind === "ledger") return choice(about, [{ value: "", label: "as if left out" }, ...page.form.ledgers], put);
+  if (about.kind === "run" || about.kind === "runs") return earlier(page, about, put);
   const list = about.choices ? `suggested-${(lists += 1)}` : null;
   const box = el("input", {
     type: "text", name: about.name, autocomplete: "off", spellcheck: "false", list, placeholder: written(about.default),
@@ -118,6 +125,9 @@ const control = (page, about) => {
 
 /** The form. */
 export const settingsView = (page) => {
+  const { state } = page;
+  let runs = null;
+  page.earlier = () => (runs ??= ask("/api/payout/runs").then((found) => ({ runs: found.runs.filter((run) => ["approved", "paid"].includes(run.state)) })));
   const fields = new Map();
   const paid = el("p", { class: "soft", "aria-live": "polite", "data-paid-for": "" });
   const one = (about) => {
@@ -131,17 +141,17 @@ export const settingsView = (page) => {
   };
   const groups = page.form.groups.map((group) => {
     const inside = el("div", { class: "fields" }, group.fields.map(one));
-    const used = group.fields.some((each) => page.state.value.set[each.name] !== undefined);
+    const used = group.fields.some((each) => state.value.set[each.name] !== undefined);
     const node = el("details", { open: group.open || used }, el("summary", {}, group.title), inside);
     return { node, names: group.fields.map((each) => each.name) };
   });
   return {
     node: el("div", { class: "groups" }, groups.map((each) => each.node)),
     refresh: () => {
-      for (const [key, each] of fields) each.move(page.state.value.set[key]);
+      for (const [key, each] of fields) each.move(state.value.set[key]);
     },
     tell: ({ faults, paid_for }) => {
-      const begun = Object.keys(page.state.value.files).length || Object.keys(page.state.value.set).length;
+      const begun = Object.keys(state.value.set).length > 0;
       for (const [key, each] of fields) {
         const words = begun ? faults[key] : undefined;
         each.fault.hidden = !words;
@@ -149,33 +159,26 @@ export const settingsView = (page) => {
         if (words) each.input.setAttribute("aria-invalid", "true");
         else each.input.removeAttribute("aria-invalid");
       }
-      for (const group of groups) if (group.names.some((key) => begun && faults[key])) group.node.open = true;
+      for (const group of groups) if (begun && group.names.some((key) => faults[key])) group.node.open = true;
       fill(paid, paid_for);
     },
   };
 };
 
-const TITLES = { identity: "identity", payment: "payment", low: "low", high: "high", without_evidence: "without evidence", balance: "carried forward", units: "units" };
-
-const amount = (text) => Number(String(text).replaceAll(",", ""));
-
-const result = (found) => {
-  const rows = found.payments.map((row) => ({ ...row, ...Object.fromEntries(found.columns.filter((key) => key !== "identity" && key !== "units").map((key) => [key, amount(row[key])])), shown: row }));
-  const columns = found.columns.map((key) => ({ key, title: TITLES[key] || key, number: key !== "identity", show: (row) => String(row.shown[key]) }));
-  const page = link("/payout/run", { run: found.place });
-  return el("section", { class: "result", "data-run": found.run, "data-place": found.place },
+const result = (found) =>
+  el("section", { class: "result", "data-run": found.run, "data-place": found.place },
     el("h3", {}, found.dry ? "Dry run" : "Run", `: ${found.title}`),
     found.dry
       ? el("p", { class: "soft" }, "Nothing was entered into the market's ledger. The run lies among the uploads, and goes when the explorer ends.")
       : el("p", {}, "The run is in the ledger as a draft. Nobody is paid until it is approved."),
+    el("p", { class: "tools" }, el("a", { href: link("/payout/run", { run: found.place }), "data-link": "run" }, "Open the run: payments, reasons, report"),
+      found.dry ? null : el("a", { href: link("/payout/checks", { run: found.place }) }, found.checks ? "Plan the checks" : "Approve it")),
     found.notes.map((words) => el("p", { class: "note" }, words)),
     found.warnings.length ? [el("p", {}, el("strong", {}, `${found.warnings.length} ${found.warnings.length === 1 ? "warning stands" : "warnings stand"} before the money`)), warnings(found.warnings, "warned")] : null,
-    table({ columns, rows, name: "payments", caption: found.identities > rows.length ? `The ${rows.length} largest payments` : "Payments", search: false }),
-    found.identities > rows.length ? el("p", { class: "soft" }, `and ${(found.identities - rows.length).toLocaleString("en")} more on the page of the run`) : null,
-    found.sentences.map((words) => el("p", {}, words)),
-    el("p", { class: "tools" }, el("a", { href: page, "data-link": "run" }, "Open the run: payments, reasons, report"),
-      found.dry ? null : el("a", { href: link("/payout/checks", { run: found.place }) }, found.checks ? "Plan the checks" : "Approve it")));
-};
+    grid(found.identities > found.payments.length ? `The ${found.payments.length} largest payments of ${many(found.identities)}` : "Payments",
+      found.columns.map((key) => [key.replaceAll("_", " "), key !== "identity"]),
+      found.payments.map((row) => found.columns.map((key) => (key === "identity" ? name(row[key]) : row[key])))),
+    found.sentences.map((words) => el("p", {}, words)));
 
 /** The buttons, and what came of them. */
 export const runView = (page) => {
@@ -202,7 +205,7 @@ export const runView = (page) => {
     fill(outcome);
     try {
       asked = JSON.stringify(page.target());
-      const started = await startedJob(forReal ? "/api/payout/new/run" : "/api/payout/new/dry-run", page.target());
+      const started = await startedJob(`/api/payout/new/${forReal ? "run" : "dry-run"}`, page.target());
       watched = started;
       state.set({ job: started }, { push: true });
       await watch(started);

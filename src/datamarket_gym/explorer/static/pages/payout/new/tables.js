@@ -5,152 +5,10 @@ import { el, facts, name, fill, shown } from "../../../lib/dom.js";
 import { table } from "../../../lib/table.js";
 import { warnings } from "../parts.js";
 
-const ROLES = [
-  { role: "id", key: "columns.id", label: "Id of the unit", tag: "id" },
-  { role: "identity", key: "columns.identity", label: "Identity: who submitted it", tag: "identity" },
-  { role: "label", key: "columns.label", label: "Label", tag: "label", validation: true },
-  { role: "features", key: "columns.features", label: "Features", tag: "features", validation: true, several: true },
-  { role: "embedding", key: "columns.embedding", label: "Embedding, for similarity", tag: "embedding", validation: true, several: true },
-  { role: "time", key: "columns.time", label: "Time of receipt", tag: "time" },
-  { role: "text", key: "columns.text", label: "Text, to be embedded", tag: "text", validation: true },
-  { role: "trusted_source", key: "columns.trusted_source", label: "Trusted source", tag: "source" },
-  { role: "metadata", key: "columns.metadata", label: "Metadata: units that agree in it are matched", tag: "metadata" },
-  { role: "link", key: "linkage.keys", label: "Link: equal values are claims of who is who", tag: "link", list: true },
-  { role: "confirm", key: "linkage.confirm", label: "Confirms other identities", tag: "confirms" },
-];
+const TABLES = ["submissions", "validation", "reference"];
 
-/** The role of that name. */
-const link = (role) => ROLES.find((each) => each.role === role) || { role, tag: role, label: role };
-
-/** The roles that a column of a table can have. */
-const rolesFor = (table) => (table === "submissions" ? ROLES : ROLES.filter((each) => each.validation));
-
-const parts = (text) => (text || "").split(",").map((part) => part.trim()).filter(Boolean);
-
-/** Whether a column has a role by its name alone, so that only another column can take it away. */
-const byName = (role, set) => role.key !== "columns.label" && (role.list ? false : set[role.key] === undefined);
-
-/** The change of settings by which a column gets a role, or loses one that it has. */
-const given = (role, column, has, set, columns) => {
-  const { key } = role;
-  if (role.list) {
-    const now = set[key] || [];
-    const next = has ? now.filter((each) => each !== column.name) : [...now, column.name];
-    return { [key]: next.length ? next : undefined };
-  }
-  if (role.several) {
-    const single = (wanted) => columns.some((each) => each.name === wanted && each.columns === 1 && !each.kind.startsWith("list"));
-    const now = parts(set[key]);
-    if (has) {
-      const left = set[key] === column.name ? [] : now.filter((each) => each !== column.name);
-      return { [key]: left.length ? left.join(",") : undefined };
-    }
-    const joins = single(column.name) && now.length && now.every(single);
-    return { [key]: joins ? [...now, column.name].join(",") : column.name };
-  }
-  if (has) return { [key]: key === "columns.label" ? "" : undefined };
-  return { [key]: column.name };
-};
-
-let opened = null;
-
-const close = (back) => {
-  if (!opened) return;
-  const { list, head } = opened;
-  opened = null;
-  list.remove();
-  head.setAttribute("aria-expanded", "false");
-  if (back) head.focus();
-};
-
-addEventListener("click", (event) => {
-  if (opened && !opened.list.contains(event.target) && !opened.head.contains(event.target)) close(false);
-});
-const beside = (list, head) => {
-  const at = head.getBoundingClientRect();
-  const wide = list.getBoundingClientRect();
-  const left = Math.max(8, Math.min(at.left, innerWidth - wide.width - 8));
-  const below = at.bottom + wide.height + 8 < innerHeight ? at.bottom + 4 : Math.max(8, at.top - wide.height - 4);
-  list.style.setProperty("left", `${left}px`);
-  list.style.setProperty("top", `${below}px`);
-};
-
-const along = (event) => opened && !opened.list.contains(event.target) && beside(opened.list, opened.head);
-addEventListener("resize", () => opened && beside(opened.list, opened.head));
-addEventListener("scroll", along, true);
-
-/** The page is left: no menu stays. */
-export const closeMenu = () => close(false);
-
-/** The head of a column and its menu; `tell(roles)` says what the reader of tables takes it for. */
-const menu = ({ page, table, column, columns }) => {
-  let mine = [];
-  const head = el("button", {
-    type: "button", class: "column", name: `column-${table}-${column.name}`, "aria-haspopup": "menu", "aria-expanded": "false",
-    on: {
-      click: () => (opened?.head === head ? close(true) : open()),
-      keydown: (event) => {
-        if (event.key !== "ArrowDown") return;
-        event.preventDefault();
-        open();
-      },
-    },
-  }, name(column.name), el("span", { class: "mark", "aria-hidden": "true" }, "▾"));
-  const choose = (role, has) => {
-    close(true);
-    page.choose(given(role, column, has, page.state.value.set, columns));
-  };
-  const open = () => {
-    close(false);
-    const { set } = page.state.value;
-    const items = rolesFor(table).map((role) => {
-      const has = mine.includes(role.role);
-      const fixed = has && byName(role, set);
-      return el("button", {
-        type: "button", role: "menuitemcheckbox", name: `role-${role.role}`, tabindex: "-1",
-        "aria-checked": String(has), "aria-disabled": fixed ? "true" : null,
-        on: { click: () => !fixed && choose(role, has) },
-      }, role.label, fixed ? el("span", { class: "soft" }, " (by its name)") : null);
-    });
-    const list = el("div", { class: "menu", role: "menu", "aria-label": `What ${column.name} is` }, items);
-    list.addEventListener("keydown", (event) => {
-      const at = items.indexOf(document.activeElement);
-      const to = { ArrowDown: at + 1, ArrowUp: at - 1 + items.length, Home: 0, End: items.length - 1 }[event.key];
-      if (to !== undefined) {
-        event.preventDefault();
-        items[to % items.length].focus();
-      } else if (event.key === "Escape") {
-        event.preventDefault();
-        close(true);
-      } else if (event.key === "Tab") close(false);
-    });
-    document.body.append(list);
-    opened = { list, head };
-    head.setAttribute("aria-expanded", "true");
-    beside(list, head);
-    (items.find((item) => item.getAttribute("aria-checked") === "true") || items[0]).focus({ preventScroll: true });
-  };
-  return {
-    node: head,
-    tell: (roles) => {
-      mine = roles;
-      head.setAttribute("aria-label", `${column.name}, ${column.kind}${roles.length ? `, ${roles.join(" and ")}` : ""}: choose what it is`);
-    },
-  };
-};
-
-const WHAT = {
-  submissions: ["Submissions", "One row for each unit: who submitted it, and what it is."],
-  validation: ["Validation rows", "Rows like those that are wanted, with the same features."],
-  reference: ["Reference rows", "Other honest units, on which the threshold is measured: for fewer than 500 validation rows."],
-  "files.scores": ["Scores of another tool", "What each unit is worth on each validation row, for the utility “scores”."],
-  overrides: ["Overrides", "Splits and joins that somebody signed off, as TOML."],
-  "linkage.edges": ["Edges", "Your own table id_l, id_r, probability of who is one payee."],
-  "files.features": ["Features of the submissions", "A matrix, row by row, where the table has none."],
-  "files.embedding": ["Embeddings of the submissions", "A matrix of what similarity compares."],
-  "files.validation_features": ["Features of the validation rows", "A matrix, likewise."],
-  "files.reference_features": ["Features of the reference rows", "A matrix, likewise."],
-};
+const whole = (count) => shown(count, 0);
+const many = (count, one, several = `${one}s`) => `${whole(count)} ${count === 1 ? one : several}`;
 
 /** Bytes for people. */
 const bytes = (count) => {
@@ -161,19 +19,13 @@ const bytes = (count) => {
 const PARTS = { ".xlsx": "Sheet, if there are several", ".npz": "Array, if there are several" };
 const ending = (text) => text.toLowerCase().match(/\.[a-z]+$/)?.[0] || "";
 
-const card = (page, role, known) => {
+/** The card of a file: one that is uploaded, dropped, or lies in a folder. */
+const card = (page, role, about, known) => {
   const { state, form, site } = page;
-  const [title, words] = WHAT[role];
-  const endings = form.roles[role];
-  const lying = form.files.filter((each) => endings.includes(each.ending));
+  const lying = form.files.filter((each) => about.endings.includes(each.ending));
   const body = el("div", { class: "chosen" });
   const said = el("div", { "aria-live": "polite" });
-  const put = (id) => {
-    const files = { ...state.value.files };
-    if (id) files[role] = id;
-    else delete files[role];
-    state.set({ files }, { push: true });
-  };
+  const put = (id) => page.choose({ [role]: id || undefined }, { push: true });
   const take = async (file) => {
     if (!file) return;
     if (file.size > site.limit) {
@@ -193,7 +45,7 @@ const card = (page, role, known) => {
     put(`upload:${kept.id}`);
   };
   const input = el("input", {
-    type: "file", name: `file-${role}`, accept: endings.join(","), class: "pick", "aria-label": `${title}: choose a file`,
+    type: "file", name: `file-${role}`, accept: about.endings.join(","), class: "pick", "aria-label": `${about.label}: choose a file`,
     on: { change: (event) => { take(event.target.files[0]); event.target.value = ""; } },
   });
   const node = el("div", {
@@ -207,74 +59,106 @@ const card = (page, role, known) => {
   const from = lying.length
     ? select({ name: `lying-${role}`, value: "", options: [{ value: "", label: "or one from a folder …" }, ...lying.map((each) => ({ value: each.id, label: `${each.id} (${bytes(each.size)})` }))], onchange: (id) => id && put(id) })
     : null;
-  if (from) from.setAttribute("aria-label", `${title}: a file from a folder`);
-  fill(node, el("h3", {}, title), el("p", { class: "soft" }, words), body,
+  from?.setAttribute("aria-label", `${about.label}: a file from a folder`);
+  fill(node, el("h3", {}, about.label), el("p", { class: "soft" }, about.help), body,
     el("div", { class: "ways" }, el("label", { class: "choose" }, input, el("span", {}, "Choose a file")), from),
-    el("p", { class: "soft small" }, `${endings.join(" ")} · up to ${bytes(site.limit)} · or drop it here`), said);
-  let shown = null;
-  const part = (id, member, about) => {
-    const asked = PARTS[ending(about?.name || id)];
-    return asked ? textbox({ name: `member-${role}`, value: member, placeholder: asked, onchange: (value) => put(value.trim() ? `${id}#${value.trim()}` : id) }) : null;
+    el("p", { class: "soft small" }, `${about.endings.join(" ")} · up to ${bytes(site.limit)} · or drop it here`), said);
+  let shownNow = null;
+  const refresh = () => {
+    const chosen = state.value.set[role] || "";
+    if (chosen === shownNow) return;
+    shownNow = chosen;
+    const [id, member = ""] = chosen.split("#");
+    const file = known.get(id);
+    const title = file?.name || (id.startsWith("upload:") ? "an upload" : id);
+    if (from) from.value = lying.some((each) => each.id === id) ? id : "";
+    node.classList.toggle("has", Boolean(id));
+    const part = PARTS[ending(title)];
+    fill(body, id ? [
+      el("p", {}, name(title), file ? el("span", { class: "soft" }, ` ${bytes(file.size)}`) : null),
+      part ? textbox({ name: `member-${role}`, value: member, placeholder: part, onchange: (value) => put(value.trim() ? `${id}#${value.trim()}` : id) }) : null,
+      button({ name: `remove-${role}`, label: "Remove", kind: "quiet", onclick: () => put("") })] : null);
   };
-  return {
-    node,
-    refresh: () => {
-      const whole = state.value.files[role] || "";
-      if (whole === shown) return;
-      shown = whole;
-      const [id, member = ""] = whole.split("#");
-      const about = known.get(id);
-      if (from) from.value = lying.some((each) => each.id === id) ? id : "";
-      node.classList.toggle("has", Boolean(id));
-      fill(body, id ? [el("p", {}, name(about?.name || (id.startsWith("upload:") ? "an upload" : id)), about ? el("span", { class: "soft" }, ` ${bytes(about.size)}`) : null), part(id, member, about), button({ name: `remove-${role}`, label: "Remove", kind: "quiet", onclick: () => put("") })] : null);
-    },
-  };
+  return { node, refresh, used: () => Boolean(state.value.set[role]) };
 };
 
 /** The cards of all files; those that are seldom needed are folded away until one is used. */
 export const filesView = (page) => {
-  const known = new Map([...page.form.uploads.map((each) => [each.id, each]), ...page.form.files.map((each) => [each.id, { name: each.id, size: each.size }])]);
-  const cards = Object.keys(WHAT).map((role) => [role, card(page, role, known)]);
+  const { form } = page;
+  const known = new Map([...form.uploads, ...form.files].map((each) => [each.id, each]));
+  const cards = Object.entries(form.inputs).map(([role, about]) => card(page, role, about, known));
   const [first, more] = [cards.slice(0, 2), cards.slice(2)];
-  const used = more.some(([role]) => page.state.value.files[role]);
   const node = el("div", {},
-    el("div", { class: "cards two" }, first.map(([, each]) => each.node)),
-    el("details", { open: used, name: "more-files" }, el("summary", {}, "More files: reference rows, scores, overrides, edges, embeddings"),
-      el("div", { class: "cards" }, more.map(([, each]) => each.node))));
-  return { node, refresh: () => cards.forEach(([, each]) => each.refresh()) };
+    el("div", { class: "cards two" }, first.map((each) => each.node)),
+    form.left_out.length ? el("p", { class: "soft" }, `Not listed: ${form.left_out.join(", ")}. To choose one, name that folder when the explorer is started.`) : null,
+    el("details", { open: more.some((each) => each.used()), name: "more-files" }, el("summary", {}, "More files: reference rows, scores, overrides, edges, embeddings"),
+      el("div", { class: "cards" }, more.map((each) => each.node))));
+  return { node, refresh: () => cards.forEach((each) => each.refresh()) };
 };
 
-const CALLED = { submissions: "Submissions", validation: "Validation rows", reference: "Reference rows" };
-const whole = (count) => shown(count, 0);
+const parts = (text) => (text || "").split(",").map((part) => part.trim()).filter(Boolean);
+
+/** The change of settings by which a column gets a role, or loses one that it has. */
+const given = (role, column, has, set, columns) => {
+  const now = role.list ? set[role.name] || [] : parts(set[role.name]);
+  if (role.list) {
+    const next = has ? now.filter((each) => each !== column.name) : [...now, column.name];
+    return { [role.name]: next.length ? next : undefined };
+  }
+  if (!role.several) return { [role.name]: !has ? column.name : role.name === "columns.label" ? "" : undefined };
+  if (has) return { [role.name]: now.filter((each) => each !== column.name).join(",") || undefined };
+  const single = (wanted) => columns.some((each) => each.name === wanted && each.columns === 1 && !each.kind.startsWith("list"));
+  const joins = single(column.name) && now.length && now.every(single);
+  return { [role.name]: joins ? [...now, column.name].join(",") : column.name };
+};
+
+/** The head of a column: its name, its roles, and a choice of what it is; `tell(roles)` says what it is taken for. */
+const head = (page, table, column, columns) => {
+  const roles = page.form.roles.filter((role) => table === "submissions" || role.validation);
+  const tags = el("span", { class: "tags" });
+  const pick = el("select", { name: `column-${table}-${column.name}`, on: { change: () => choose(pick.value) } });
+  let mine = [];
+  const choose = (chosen) => {
+    const role = roles.find((each) => each.name === chosen);
+    page.choose(given(role, column, mine.includes(chosen), page.state.value.set, columns));
+  };
+  const tell = (found) => {
+    mine = found;
+    fill(tags, mine.map((chosen) => el("span", { class: "tag good" }, roles.find((each) => each.name === chosen)?.label || chosen)));
+    node.classList.toggle("used", mine.length > 0);
+    pick.setAttribute("aria-label", `${column.name}, ${column.kind}: choose what it is`);
+    fill(pick, el("option", { value: "" }, "is …"), roles.map((role) => {
+      const has = mine.includes(role.name);
+      // A role that a column has by its name alone can only be given to another column.
+      const fixed = has && !role.list && role.name !== "columns.label" && page.state.value.set[role.name] === undefined;
+      return el("option", { value: role.name, title: role.help, disabled: fixed }, `${has ? "\u2713 " : ""}${role.label}${fixed ? " (by its name)" : ""}`);
+    }));
+    pick.value = "";
+  };
+  const node = el("th", { scope: "col", "data-column": column.name }, name(column.name), tags, pick, el("span", { class: "soft kind" }, column.kind));
+  tell([]);
+  return { node, name: column.name, tell };
+};
 
 const preview = (page, table, found) => {
   if (found.refused) return { node: el("p", { class: "note bad", role: "alert" }, found.refused), tell: () => {} };
   const missing = el("div", { "aria-live": "polite" });
-  const heads = found.columns.map((column) => {
-    const tags = el("span", { class: "tags" });
-    const head = menu({ page, table, column, columns: found.columns, tags });
-    return { column, tags, head, cell: el("th", { scope: "col", "data-column": column.name }, head.node, tags, el("span", { class: "soft kind" }, column.kind)) };
-  });
+  const heads = found.columns.map((column) => head(page, table, column, found.columns));
   const deep = Math.max(0, ...found.columns.map((column) => column.values.length));
   const rows = Array.from({ length: deep }, (_, row) =>
     el("tr", {}, found.columns.map((column) => el("td", {}, row < column.values.length ? name(column.values[row]) : ""))));
   const holes = found.columns.filter((column) => column.empty);
   const node = el("div", { class: "preview", "data-table": table },
-    el("h3", {}, CALLED[table], el("span", { class: "soft" }, ` ${whole(found.rows)} rows, ${whole(found.columns.reduce((sum, each) => sum + each.columns, 0))} columns`)),
+    el("h3", {}, page.form.inputs[table].label, el("span", { class: "soft" }, ` ${whole(found.columns.reduce((sum, each) => sum + each.columns, 0))} columns`)),
     missing,
     found.notes.map((words) => el("p", { class: "note" }, words)),
-    found.columns.length ? el("div", { class: "scroll" }, el("table", { class: "heads" }, el("thead", {}, el("tr", {}, heads.map((each) => each.cell))), el("tbody", {}, rows))) : null,
+    found.columns.length ? el("div", { class: "scroll" }, el("table", { class: "heads" }, el("thead", {}, el("tr", {}, heads.map((each) => each.node))), el("tbody", {}, rows))) : null,
     found.more_columns ? el("p", { class: "soft" }, `and ${whole(found.more_columns)} more columns`) : null,
     holes.length ? el("p", { class: "soft" }, `Empty in the first ${whole(found.read)} rows: `, holes.map((each, i) => [i ? ", " : "", name(each.name), ` (${whole(each.empty)})`])) : null);
   return {
     node,
     tell: (looked) => {
-      for (const each of heads) {
-        const roles = looked.roles[each.column.name] || [];
-        each.head.tell(roles);
-        fill(each.tags, roles.map((role) => el("span", { class: "tag good" }, link(role).tag)));
-        each.cell.classList.toggle("used", roles.length > 0);
-      }
+      for (const each of heads) each.tell(looked.roles[each.name] || []);
       fill(missing, looked.missing.map((words) => el("p", { class: "note bad" }, words)));
     },
   };
@@ -283,80 +167,72 @@ const preview = (page, table, found) => {
 /** The tables, each looked at once. */
 export const columnsView = (page) => {
   const place = el("div");
-  const looked = new Map();
-  const views = new Map();
+  const looked = new Map(); // answers by file
+  const views = new Map(); // by table
   let told = {};
   const draw = () => {
-    const here = Object.keys(CALLED).filter((table) => views.get(table));
-    fill(place, here.length ? here.map((table) => views.get(table).node) : el("p", { class: "soft" }, "No table yet: choose the submissions and the validation rows above."));
-    for (const table of here) if (told[table]) views.get(table).tell(told[table]);
+    const here = TABLES.filter((each) => views.get(each));
+    fill(place, here.length ? here.map((each) => views.get(each).node) : el("p", { class: "soft" }, "No table yet: choose the submissions and the validation rows above."));
+    for (const each of here) if (told[each]) views.get(each).tell(told[each]);
   };
-  const look = async (table, file) => {
+  const look = async (role, file) => {
     const waiting = el("div");
-    views.set(table, { file, node: el("div", {}, el("h3", {}, CALLED[table]), waiting), tell: () => {} });
+    views.set(role, { file, node: el("div", {}, el("h3", {}, page.form.inputs[role].label), waiting), tell: () => {} });
     draw();
     let view;
     try {
-      if (!looked.has(file)) looked.set(file, await ask("/api/payout/new/preview", { body: { role: table, file }, progress: waiting }));
-      view = preview(page, table, looked.get(file));
+      if (!looked.has(file)) looked.set(file, await ask("/api/payout/new/preview", { body: { file }, progress: waiting }));
+      view = preview(page, role, looked.get(file));
     } catch (error) {
       view = { node: problem(error), tell: () => {} };
     }
-    if (views.get(table)?.file !== file) return; // another was chosen meanwhile
-    views.set(table, { file, ...view });
+    if (views.get(role)?.file !== file) return; // another was chosen meanwhile
+    views.set(role, { file, ...view });
     draw();
   };
   return {
     node: place,
     refresh: () => {
-      const { files } = page.state.value;
-      let changed = false;
-      for (const table of Object.keys(CALLED)) {
-        if (files[table] === views.get(table)?.file) continue;
-        if (files[table]) look(table, files[table]);
-        else changed = views.delete(table);
+      const { set } = page.state.value;
+      for (const role of TABLES) {
+        if (set[role] === views.get(role)?.file) continue;
+        if (set[role]) look(role, set[role]);
+        else views.delete(role);
       }
-      if (changed || !views.size) draw();
+      draw();
     },
     tell: (tables) => {
       told = tables;
-      for (const [table, view] of views) if (tables[table]) view.tell(tables[table]);
+      for (const [role, view] of views) if (tables[role]) view.tell(tables[role]);
     },
   };
 };
 
-const many = (count, one, several = `${one}s`) => `${shown(count, 0)} ${count === 1 ? one : several}`;
-
-const factsOf = (found) => {
-  const pairs = [
-    ["units", shown(found.units, 0)],
-    ["identities", shown(found.identities, 0)],
-    ["validation rows", shown(found.validation, 0)],
-    ["features", found.encoded ? "from texts, by the encoder" : shown(found.features, 0)],
-    ["embedding", found.embedding === null ? null : shown(found.embedding, 0)],
-    ["labels", found.labels === null ? "none that count" : shown(found.labels, 0)],
+const factsOf = (found) =>
+  facts([
+    ["units", whole(found.units)],
+    ["payees", whole(found.identities)],
+    ["validation rows", whole(found.validation)],
+    ["features", found.encoded ? "from texts, by the encoder" : whole(found.features)],
+    ["embedding", found.embedding && whole(found.embedding)],
+    ["labels", found.labels === null ? "none that count" : whole(found.labels)],
     ["times", found.times ? "yes" : "none"],
-    ["reference rows", found.reference === null ? null : shown(found.reference, 0)],
-    ["previously acquired units", found.acquired === null ? null : shown(found.acquired, 0)],
-  ].filter(([, value]) => value !== null);
-  return facts(pairs);
-};
+    ["reference rows", found.reference && whole(found.reference)],
+    ["previously acquired units", found.acquired && whole(found.acquired)],
+  ].filter(([, value]) => value !== null));
 
 const badRows = (page, bad) => {
   if (!bad.count) return null;
   const aside = Boolean(page.state.value.set.quarantine);
+  const [it, are] = bad.count === 1 ? ["it", "it is"] : ["them", "they are"];
   const words = aside
-    ? `${many(bad.count, "row is", "rows are")} set aside and listed; nobody is paid for ${bad.count === 1 ? "it" : "them"}.`
-    : `${many(bad.count, "row")} of the submissions cannot be used. Mend the file, or set ${bad.count === 1 ? "it" : "them"} aside: ${bad.count === 1 ? "it is" : "they are"} then listed, and nobody is paid for ${bad.count === 1 ? "it" : "them"}.`;
-  const numbers = (each) => `${each.rows.map((row) => shown(row, 0)).join(", ")}${each.count > each.rows.length ? ` and ${shown(each.count - each.rows.length, 0)} more` : ""}`;
+    ? `${many(bad.count, "row is", "rows are")} set aside and listed; nobody is paid for ${it}.`
+    : `${many(bad.count, "row")} of the submissions cannot be used. Mend the file, or set ${it} aside: ${are} then listed, and nobody is paid for ${it}.`;
   return el("div", { class: "note", "data-bad": String(bad.count) }, el("p", {}, words),
-    el("ul", {}, bad.kinds.map((each) => el("li", {}, name(each.wrong), el("span", { class: "soft" }, ` in ${each.count === 1 ? "row" : "rows"} ${numbers(each)}`)))),
-    bad.more_kinds ? el("p", {}, `and ${many(bad.more_kinds, "other fault")}`) : null,
-    el("p", { class: "soft" }, "Rows are counted from 0, the header not counted."),
     aside ? null : button({ name: "set-aside", label: "Set bad rows aside", onclick: () => page.choose({ quarantine: true }) }),
-    el("details", {}, el("summary", {}, "The rows"), table({
+    el("details", {}, el("summary", {}, bad.count > bad.rows.length ? `The first ${whole(bad.rows.length)} of them` : "The rows"), table({
       name: "bad-rows", rows: bad.rows, search: false,
-      columns: [{ key: "row", title: "row", number: true }, { key: "unit", title: "unit" }, { key: "identity", title: "identity" }, { key: "wrong", title: "what is wrong" }],
+      columns: [{ key: "place", title: "where" }, { key: "unit", title: "unit" }, { key: "identity", title: "payee" }, { key: "wrong", title: "what is wrong" }],
     })));
 };
 
@@ -366,19 +242,18 @@ export const checkedView = (page) => {
   return {
     node,
     wait: () => node.classList.add("stale"),
-    tell: (found, both) => {
+    tell: (found) => {
       node.classList.remove("stale");
       if (!found) return fill(node);
-      if (!both) return fill(node, el("p", { class: "soft" }, "Both tables are needed before they can be checked."));
+      if (!page.both()) return fill(node, el("p", { class: "soft" }, "Both tables are needed before they can be checked."));
       const good = !found.refused && !found.warnings.length && !found.bad?.count;
       node.dataset.checked = found.refused ? "refused" : "good";
       return fill(node,
-        found.refused ? el("p", { class: "note bad", role: "alert", "data-refused": "" }, `A payout run of these tables is refused: ${found.refused}`) : null,
-        found.refused && /--[a-z]/.test(found.refused) ? el("p", { class: "soft" }, "What begins with -- is an option of the command line: here, the heads of the columns, and the settings below.") : null,
+        found.refused ? el("p", { class: "note bad", role: "alert", "data-refused": "" }, `A payout run of these tables is refused: ${found.bad?.count ? found.refused.split("\n")[0] : found.refused}`) : null,
         good ? el("p", { class: "note good" }, "Both tables can be read, and nothing in them has to be looked at before the run.") : null,
         found.bad ? badRows(page, found.bad) : null,
         found.facts ? factsOf(found.facts) : null,
-        found.warnings.length ? [el("h3", {}, many(found.warnings.length, "thing", "things"), " to look at"), warnings(found.warnings, "warned")] : null);
+        found.warnings.length ? [el("h3", {}, many(found.warnings.length, "thing"), " to look at"), warnings(found.warnings, "warned")] : null);
     },
   };
 };
