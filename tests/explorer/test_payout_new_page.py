@@ -164,7 +164,8 @@ def test_every_setting_is_kept_in_the_address(new):
             page.select_option(f"[name='{name}']", value)
         else:
             say(page, name, value)
-    for name in ("quarantine", "strict", "audit"):
+    flags = [name for name, field in fields.items() if field["kind"] == "flag"]
+    for name in flags:
         page.click(f"[name={name}]")
     for name in (name for name in fields if name.startswith("columns.")):
         say(page, name, f"my {name}")
@@ -181,11 +182,9 @@ def test_every_setting_is_kept_in_the_address(new):
     page.wait_for_selector(READY)
     assert {name: page.input_value(f"[name='{name}']") for name in VALUES} == VALUES
     assert settings(page) == kept
-    assert [page.is_checked(f"[name={name}]") for name in ("quarantine", "strict", "audit")] == [
-        True,
-        True,
-        False,
-    ]
+    assert {name: page.is_checked(f"[name={name}]") for name in flags} == {
+        name: not fields[name]["default"] for name in flags
+    }
     assert not page.query_selector("[data-setting=learner] .fault:visible")
 
 
