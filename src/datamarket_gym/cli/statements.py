@@ -128,7 +128,7 @@ def _write_account(where: str, payee: str, options: StatementsOptions) -> None:
     if out is None:
         typer.echo(text, nl=False)
     else:
-        write_text(out, text)
+        write_text(out, text, private=True)
         typer.echo(f"wrote {out}")
 
 

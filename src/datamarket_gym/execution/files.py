@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,31 @@ class TakenError(RunError):
     """Another process is at work in the folder."""
 
 
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Make a folder and those above it, each as closed as the one it is in; a new ``private`` one is for its owner.
+
+    One that is there and empty becomes private, too; one with files keeps the mode that somebody gave it.
+    """
+    with room_for(folder):
+        if folder.parent != folder and not folder.parent.exists():
+            make_folder(folder.parent)
+        folder.mkdir(0o700 if private else _mode(folder.parent), exist_ok=True)
+    if private and not any(folder.iterdir()):
+        with suppress(PermissionError):  # of somebody else, who has said who may read it
+            folder.chmod(0o700)
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode) & 0o777
+
+
 @contextmanager
-def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, lasting: bool = True, private: bool = False) -> Iterator[Path]:
     """Yield a path to write to; what is there replaces ``path`` when the block ends well, else it is removed.
 
     Not ``lasting``, a loss of power may undo the rename (never tear the file): quicker, for what can be
-    computed again.
+    computed again. A new file is as closed as its folder, a ``private`` one for its owner alone; one that is there
+    keeps its mode.
     """
     if path.is_dir():
         raise RunError(f"{str(path)!r} is a folder where a file must be; move it away")
@@ -45,6 +65,10 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with room_for(path):
+            mode = 0o600 if private else _mode(path.parent) & 0o666
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+            if path.is_file():
+                part.chmod(_mode(path) & 0o666 | stat.S_IWUSR)
             yield part
             with part.open("r+b") as file:
                 os.fsync(file.fileno())
@@ -107,10 +131,9 @@ def require_two_files(submissions: Path, reference: Path, whose: str = "validati
         )
 
 
-def write_text(path: Path, text: str) -> None:
-    with room_for(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as part:
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    make_folder(path.parent)
+    with replacing(path, private=private) as part:
         part.write_text(text, encoding="utf-8")
 
 
@@ -119,8 +142,10 @@ def json_text(data: Any, *, indent: int = 1, sort: bool = True) -> str:
     return json.dumps(data, indent=indent, sort_keys=sort, ensure_ascii=True) + "\n"
 
 
-def write_json(path: Path, data: Any, *, indent: int = 1, sort: bool = True) -> None:
-    write_text(path, json_text(data, indent=indent, sort=sort))
+def write_json(
+    path: Path, data: Any, *, indent: int = 1, sort: bool = True, private: bool = False
+) -> None:
+    write_text(path, json_text(data, indent=indent, sort=sort), private=private)
 
 
 def read_json(path: Path) -> Any:
@@ -185,7 +210,7 @@ def _holding(path: Path, what: str) -> Iterator[None]:
 def _locked(path: Path, what: str) -> int:
     while True:
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise RunError(f"{str(path.parent)!r} cannot be written to: {error}") from error
         try:

@@ -40,6 +40,7 @@ from datamarket_gym.errors import DataMarketError, RunError
 from datamarket_gym.execution.files import (
     LOCK,
     claimed,
+    make_folder,
     read_json,
     remove_leftovers,
     replacing,
@@ -105,8 +106,7 @@ class Run:
         done = self.kept(name.replace("/", "-"), ".done", key)
         if not (done.is_file() and path.is_file() and done.read_bytes() == sha256(path).encode()):
             result = compute()
-            with room_for(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with replacing(path) as part:
                 form.write(part, result)
             write_text(done, sha256(path))
@@ -196,14 +196,16 @@ def open_run(
     lasting: str = "",
     executor: Executor | None = None,
     progress: Progress | None = None,
+    private: bool = False,
 ) -> Iterator[Run]:
     """Claim a folder for the run (``what``: an experiment, an audit, a run) with this key.
 
     ``made_by`` is the version of what computes the steps. The manifest of a finished run holds its key under
-    ``manifest_key``. When the block ends well the kept steps go, unless a folder ``lasting`` is named for them.
+    ``manifest_key``. When the block ends well the kept steps go, unless a folder ``lasting`` is named for them. A new
+    ``private`` folder can be read by its owner alone.
     """
     state = lasting or STATE
-    _make(folder, what, state)
+    _make(folder, what, state, private)
     with claimed(folder, what):
         finished = all((folder / name).exists() for name in (MANIFEST, *outputs))
         key_of_folder = _held(folder, manifest_key, state)
@@ -250,7 +252,7 @@ def _refuse_mixing(folder: Path, what: str, made_by: str) -> None:
 def _make_state(state: Path, key: str) -> None:
     try:
         with room_for(state):
-            state.mkdir(exist_ok=True)
+            make_folder(state)
     except FileExistsError as error:
         raise RunError(
             f"{str(state)!r} is a file where the folder of the steps must be; delete it"
@@ -258,9 +260,9 @@ def _make_state(state: Path, key: str) -> None:
     write_json(state / _MARK, {"run": key})
 
 
-def _make(folder: Path, what: str, state: str) -> None:
+def _make(folder: Path, what: str, state: str, private: bool) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, private=private)
         there = {path.name for path in folder.iterdir()}
     except OSError as error:
         raise RunError(f"{str(folder)!r} cannot be made a folder: {error}") from error
@@ -299,7 +301,7 @@ R = TypeVar("R")
 
 
 def write_record(path: Path, record: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with replacing(path) as part:
         _write(part, record)
 

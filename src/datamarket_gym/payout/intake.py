@@ -527,7 +527,7 @@ class IntakeReceipt(Shown):
         try:
             if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
                 raise ReceiptError(f"{str(path)!r} holds something else, which stays: name another file")
-            write_text(path, text)
+            write_text(path, text, private=True)
         except (OSError, DataMarketError) as error:
             raise ReceiptError(
                 f"the batch is entry {self.entry.number} of the log; its receipt cannot be written ({error}): run the "

@@ -39,7 +39,7 @@ from datamarket_gym.evidence.graph import (
 from datamarket_gym.evidence.leak_check import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
 from datamarket_gym.execution.arrays import Codes, Values
-from datamarket_gym.execution.files import claimed, read_json, replacing, sha256, write_json
+from datamarket_gym.execution.files import claimed, make_folder, read_json, replacing, sha256, write_json
 from datamarket_gym.execution.parallel import compute, computing, one_thread
 from datamarket_gym.execution.progress import SILENT, Progress, Within
 from datamarket_gym.execution.runs import Format, Run, open_run, read_record, record_format
@@ -443,7 +443,8 @@ def work_out(
     require_learnable(job.inputs.submission.label, job.utility)
     if job.spec.leak_check == "error":
         job.leaks  # noqa: B018
-    with open_run(out, job.run, "run", __version__, manifest_key="run", progress=progress) as run:
+    options: dict[str, Any] = {"manifest_key": "run", "progress": progress, "private": True}
+    with open_run(out, job.run, "run", __version__, **options) as run:
         if not run.finished:
             if places is not None:
                 received = job.inputs.received
@@ -644,11 +645,11 @@ def rehearsal(request: PayRequest, folder: Path) -> PayRequest:
     out = folder / "run"
     copy = Path(default_ledger(out))
     market = request.ledger or default_ledger(request.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, private=True)
     if not copy.exists() and not is_address(market) and has_ledger(market):
         ledger = Path(market).resolve()
         # The ledger is copied after its checksum: where it is, both are.
-        with open_ledger(ledger).locked(reading=True) as checksum, replacing(copy) as part:
+        with open_ledger(ledger).locked(reading=True) as checksum, replacing(copy, private=True) as part:
             if checksum is not None:
                 checksum.require()
                 shutil.copyfile(checksum.path, LedgerChecksum(copy).path)

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from datamarket_gym.data.readers.databases import ENDING, is_query
 from datamarket_gym.display import Shown
 from datamarket_gym.errors import RunError
-from datamarket_gym.execution.files import read_json, replacing, sha256, write_json
+from datamarket_gym.execution.files import make_folder, read_json, replacing, sha256, write_json
 from datamarket_gym.payout.acquired_data import ROLE as ACQUIRED
 from datamarket_gym.payout.acquired_data import find_named_runs
 from datamarket_gym.payout.intake import LogTip
@@ -92,7 +92,7 @@ def keep(places: Places, folder: Path, upto: LogTip | None = None) -> None:
     for role in places.queries:
         answer, stored = getattr(places, role), path_of(folder, role)
         if not stored.is_file() or sha256(stored) != sha256(answer):
-            stored.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(stored.parent)
             with replacing(stored) as part:
                 shutil.copyfile(answer, part)
 

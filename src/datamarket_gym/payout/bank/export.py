@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from datamarket_gym.errors import DataMarketError, ParameterError, require_choice, require_extra
-from datamarket_gym.execution.files import replacing
+from datamarket_gym.execution.files import make_folder, replacing
 from datamarket_gym.payout.bank.accounts import (
     LONGEST_NAME,
     LONGEST_SEPA_NAME,
@@ -279,7 +279,7 @@ def export_payments(
     if message:
         schema()  # before anything is ordered
     payees = {} if accounts is None else read_accounts(accounts)
-    with replacing(out) as part, ledger.transaction(by) as transaction:
+    with replacing(out, private=True) as part, ledger.transaction(by) as transaction:
         code = (
             only_currency(transaction.accounts, run) if run or not currency else Currency(currency).code
         )
@@ -320,7 +320,7 @@ def _require_writable(out: Path) -> None:
     if out.is_dir():
         raise ParameterError("out", str(out), "is a folder; name a file in it")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(out.parent)
     except OSError as error:
         raise ParameterError("out", str(out), f"choose another place: {error}") from error
     if not os.access(out.parent, os.W_OK):

@@ -23,6 +23,7 @@ from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.execution.files import (
     claimed,
+    make_folder,
     json_text,
     read_json,
     remove_leftovers,
@@ -136,7 +137,7 @@ def keep_outcomes(
         raise SubmissionError(
             f"no draw of this run has the number {_listed(unknown)}; check the numbers"
         )
-    (run / FOLDER).mkdir(exist_ok=True)
+    make_folder(run / FOLDER)
     with claimed(run / FOLDER, "record of outcomes"):
         remove_leftovers(run / FOLDER)
         history = _history(run, drawn)

@@ -39,6 +39,7 @@ from datamarket_gym.errors import DataMarketError, ParameterError, RunError, req
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import (
     claimed,
+    make_folder,
     json_text,
     remove_leftovers,
     replacing,
@@ -435,7 +436,7 @@ def shares_to_bytes(payees: Sequence[CheckedPayee]) -> bytes:
 
 
 def write_earlier_files(run: Path, shares: bytes) -> None:
-    (run / FOLDER).mkdir(exist_ok=True)
+    make_folder(run / FOLDER)
     with replacing(run / EARLIER_FILE) as part:
         part.write_bytes(shares)
     if text := carried_text(run):

@@ -36,6 +36,7 @@ from datamarket_gym.display import Shown, counted, listed, shortened
 from datamarket_gym.errors import DataMarketError, RunError, require_extra
 from datamarket_gym.execution.files import (
     json_text,
+    make_folder,
     read_json,
     sha256,
     waiting_for,
@@ -206,11 +207,11 @@ class LedgerChecksum:
         self.path = ledger.with_name(f"{ledger.name}.checksum")
 
     def announce(self, before: Tip, after: Tip) -> None:
-        write_json(self.path, {"before": asdict(before), "after": asdict(after)})
+        write_json(self.path, {"before": asdict(before), "after": asdict(after)}, private=True)
 
     def close(self, tip: Tip) -> None:
         self.require_tip(tip)
-        write_json(self.path, {"sha256": sha256(self.ledger), "tip": asdict(tip)})
+        write_json(self.path, {"sha256": sha256(self.ledger), "tip": asdict(tip)}, private=True)
 
     @property
     def pending(self) -> bool:
@@ -687,7 +688,9 @@ def _has_tables(ledger: Ledger) -> bool:
 def _make(ledger: Ledger) -> None:
     """Make the tables and the first entry, where no other process has made them meanwhile."""
     if ledger.path is not None:
-        ledger.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(ledger.path.parent)
+        # SQLite's journal takes the mode of its file; one that is there keeps the mode that somebody gave it.
+        os.close(os.open(ledger.path, os.O_RDWR | os.O_CREAT, 0o600))
     with ledger.locked() as checksum:
         transaction = Transaction(Accounts())
         with ledger._refusing(), ledger.engine.connect() as connection:

@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 
 from datamarket_gym.errors import DataMarketError, require_known
-from datamarket_gym.execution.files import claimed, write_text
+from datamarket_gym.execution.files import claimed, make_folder, write_text
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_of, run_of
@@ -195,7 +195,7 @@ def write_statements(
     whole; one that holds anything else is refused.
     """
     out = (run / "statements" if out is None else out).resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     _require_statements(out)
     tables = RunTables.read(run)
     with claimed(out.parent, "command that writes statements"):
@@ -203,9 +203,10 @@ def write_statements(
             shutil.rmtree(part)
         aside, old = (out.with_name(f".{out.name}.{secrets.token_hex(8)}.part") for _ in range(2))
         try:
-            aside.mkdir()
+            aside.mkdir(0o700)
             for done, (name, text) in enumerate(statement_pages(run, options, tables), 1):
-                with (aside / name).open("w", encoding="utf-8", newline="") as file:
+                opened = os.open(aside / name, os.O_WRONLY | os.O_CREAT, 0o600)
+                with open(opened, "w", encoding="utf-8", newline="") as file:
                     file.write(text)
                     file.flush()
                     os.fsync(file.fileno())  # the folder is renamed when all of it is on the disk
@@ -246,8 +247,8 @@ def write_statement(
     """Write the statement of one payee into a folder, beside what is there; return the page's path."""
     text = statement_text(run, payee, options)
     out = run / "statements" if out is None else out
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / file_name(payee), text)
+    make_folder(out, private=True)
+    write_text(out / file_name(payee), text, private=True)
     return out / file_name(payee)
 
 
