@@ -53,7 +53,14 @@ def month(tmp_path_factory):
     write_statement(folder, "seller 1", market / "one page")
     for words in (
         ["export", folder, "--format", "csv", "--out", market / "bank.csv"],
-        ["statements", market / "ledger.sqlite", "--payee", "seller 1", "--out", market / "account.html"],
+        [
+            "statements",
+            market / "ledger.sqlite",
+            "--payee",
+            "seller 1",
+            "--out",
+            market / "account.html",
+        ],
     ):
         assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0, words
     stop.set()
@@ -74,11 +81,19 @@ def watch(folder, seen, stop):
 def test_no_file_of_a_month_can_be_read_by_others(month):
     market, _ = month
     found = open_to_others(market)
-    inputs = {name for name in found if "in/" in f"{name}/"} | {"checked"}  # the test's own tables and folder
+    inputs = {name for name in found if "in/" in f"{name}/"} | {
+        "checked"
+    }  # the test's own tables and folder
     assert found.keys() - inputs == set()
     for name in ("run", "run/statements", "checked/run"):
         assert stat.S_IMODE((market / name).stat().st_mode) == 0o700
-    for name in ("ledger.sqlite", "ledger.sqlite.checksum", "bank.csv", "account.html", "run/payments.csv"):
+    for name in (
+        "ledger.sqlite",
+        "ledger.sqlite.checksum",
+        "bank.csv",
+        "account.html",
+        "run/payments.csv",
+    ):
         assert stat.S_IMODE((market / name).stat().st_mode) == 0o600
 
 

@@ -370,9 +370,10 @@ def attach(
     where: Annotated[
         str, Argument(metavar="LEDGER", help="The ledger's file or address, as it is now.")
     ],
+    by: terminal.By = None,
 ) -> None:
-    """Record in a run's folder where its ledger is, after either was moved."""
-    attach_run(run, where)
+    """Record in a run's folder where its ledger is, and in the ledger where the folder is, after either was moved."""
+    attach_run(run, where, by)
     typer.echo("attached")
 
 

@@ -392,8 +392,7 @@ def print_checks(checks: Sequence[Check]) -> bool:
     """Print what was verified; return whether all of it is good."""
     table = make_list("", "", "")
     for check in checks:
-        table.add_row(
-            "[green]ok[/]" if check.good else "[red]FAILED[/]", check.what, escape(check.detail)
-        )
+        word = "[yellow]note[/]" if check.note else "[green]ok[/]" if check.good else "[red]FAILED[/]"
+        table.add_row(word, check.what, escape(check.detail))
     Console().print(table)
     return all(check.good for check in checks)

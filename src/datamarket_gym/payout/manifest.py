@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 
 class Check(NamedTuple):
-    """Hold what was checked, if it is good, and a word on it."""
+    """Hold what was checked, if it is good, and a word on it; a ``note`` is good, and worth reading."""
 
     what: str
     good: bool
     detail: str
+    note: bool = False
 
     def __repr__(self) -> str:
         return Screen.of_fields("Check", self._asdict()).text()

@@ -443,8 +443,9 @@ def work_out(
     require_learnable(job.inputs.submission.label, job.utility)
     if job.spec.leak_check == "error":
         job.leaks  # noqa: B018
-    options: dict[str, Any] = {"manifest_key": "run", "progress": progress, "private": True}
-    with open_run(out, job.run, "run", __version__, **options) as run:
+    with open_run(
+        out, job.run, "run", __version__, manifest_key="run", progress=progress, private=True
+    ) as run:
         if not run.finished:
             if places is not None:
                 received = job.inputs.received

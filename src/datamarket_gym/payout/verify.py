@@ -29,13 +29,12 @@ from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import APPROVED, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import (
-    approve,
+    enter_approval,
     intake_of,
     ledger_inputs_of,
     ledger_of,
     require_accepted,
     run_of,
-    valid_approvals,
 )
 from datamarket_gym.payout.ledger.store import FILE as RECEIPT
 from datamarket_gym.payout.ledger.store import (
@@ -44,6 +43,7 @@ from datamarket_gym.payout.ledger.store import (
     holds_tip,
     is_readable,
     read_receipt,
+    receipts_of,
 )
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
@@ -99,7 +99,7 @@ def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]
         folder = Path(record.places.get("run", ""))
         if not is_readable(folder / MANIFEST):
             checks.append(
-                Check(f"run {record.run[:16]}", True, f"{record.state}; its files are elsewhere")
+                Check(f"run {record.run[:16]}", record.state not in APPROVED, _gone(ledger, record))
             )
             continue
         try:
@@ -108,7 +108,23 @@ def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]
             wrong = [f"cannot be checked: {error}"]
         detail = "; ".join(wrong) or f"{record.state}, {folder}"
         checks.append(Check(f"run {record.run[:16]}", not wrong, detail))
+    if checkpoint is None and not any(True for _ in receipts_of(accounts)):
+        checks.append(Check("newest copy", True, _undated(ledger), note=True))
     return checks
+
+
+def _gone(ledger: Ledger, record: RunRecord) -> str:
+    where = record.places.get("run", "")
+    moved = f"if it was moved: datamarket ledger attach FOLDER {ledger.where}"
+    return f"{record.state}, and its files are not in {visible(where, 200)}; {moved}"
+
+
+def _undated(ledger: Ledger) -> str:
+    command = f"datamarket ledger checkpoint {ledger.where} --checkpoints FILE"
+    return (
+        "not known: neither a checkpoint nor the receipt of a run rules out that this is an older copy of the ledger; "
+        f"note its tip now, in a file kept apart ({command}), and give that file to verify (--checkpoints FILE)"
+    )
 
 
 def verify(
@@ -315,6 +331,11 @@ class Approval:
     wrong: list[Check] = field(default_factory=list)
 
 
+def _approved_before(record: RunRecord) -> Approval:
+    people = ", ".join(visible(name) for name, _ in record.approvals)
+    return Approval(f"was {record.state} before, by {people}; nothing changed")
+
+
 def approve_recomputed(
     run: Path,
     by: str | None,
@@ -327,24 +348,22 @@ def approve_recomputed(
     progress: Progress | None = None,
 ) -> Approval:
     """Recompute a run and approve it, unless a check fails; an approved one stays as it is."""
-    state = run_of(run).state
-    if state in APPROVED:
-        return Approval(f"was {state} before; nothing changed")
+    if (record := run_of(run)).state in APPROVED:
+        return _approved_before(record)
     require_accepted(run, accept)
     manifest = sha256(run / MANIFEST)  # of what is recomputed: another may lie there afterwards
     checks = verify(
         run, True, submissions, validation, progress, reference, acquired=acquired, intake=intake
     )
     if wrong := [check for check in checks if not check.good]:
-        return Approval(wrong=wrong)
-    if approve(run, manifest, by, accept) in APPROVED:
-        return Approval("approved")
-    accounts = ledger_of(run).accounts()
-    record = run_of(run, accounts)
-    valid = valid_approvals(accounts, record.run)
+        record = run_of(run)  # files have moved on where another has approved it meanwhile
+        return _approved_before(record) if record.state in APPROVED else Approval(wrong=wrong)
+    record, new, valid, needed = enter_approval(run, manifest, by, accept)
+    if record.state in APPROVED:  # by this call, or by another since
+        return Approval("approved") if new else _approved_before(record)
     older = [visible(name) for name, _ in record.approvals if name not in valid]
     missing = "another person must approve it, too"
     if older:
         missing = f"{', '.join(older)} approved before a warning that it has now, and must approve again"
-    names, needed = ", ".join(map(visible, valid)), accounts.rules.approvals
+    names = ", ".join(map(visible, valid))
     return Approval(f"approved by {names}; the ledger asks for {needed} people: {missing}")

@@ -23,8 +23,8 @@ from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.execution.files import (
     claimed,
-    make_folder,
     json_text,
+    make_folder,
     read_json,
     remove_leftovers,
     sha256,

@@ -39,8 +39,8 @@ from datamarket_gym.errors import DataMarketError, ParameterError, RunError, req
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import (
     claimed,
-    make_folder,
     json_text,
+    make_folder,
     remove_leftovers,
     replacing,
     sha256,

@@ -22,7 +22,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.report.pages import Row, render_page
 
-_TEXTS = ("detail", "title", "why", "reference")
+_TEXTS = ("detail", "title", "why", "reference", "place")
 _SHORT_TEXTS = ("beacon", "manifest", "outcomes")  # of which 16 characters are shown
 _LONGEST = 500  # characters of a text that a person wrote
 

@@ -52,7 +52,7 @@ EFFECTS: dict[str, tuple[int, int, int, int]] = {
 _DECIDED = ("correction", "fee", "funded", "written_off")  # by as many people as approve a run
 _RUN_KINDS = (
     "planned", "drawn", "answers", "checked", "superseded", "accepted", "approval", "approved", "paid",
-    "forfeited",
+    "forfeited", "moved",
 )  # fmt: skip
 _SHORT = 200  # characters of what people wrote, in a line
 

@@ -214,6 +214,8 @@ class RunRecord(Shown):
             case "superseded":
                 by = (str(content["by_run"]), str(content["place"]))
                 run = replace(self, state="superseded", superseded=by)
+            case "moved":
+                run = replace(self, places={**self.places, "run": str(content["place"])})
             case "approval":
                 if any(is_same_person(entry.by, by) for by, _ in self.approvals):
                     raise LedgerError(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
@@ -147,12 +147,17 @@ def transaction_of(folder: Path, by: str | None = None) -> Iterator[tuple[Transa
     write_receipt(folder, ledger, transaction.accounts)
 
 
-def attach(folder: Path, where: str) -> None:
+def attach(folder: Path, where: str, by: str | None = None) -> None:
+    """Note in a folder where its ledger is now, and enter into the ledger where the folder is."""
     ledger = open_ledger(where)
     accounts, receipt = ledger.accounts(), read_receipt(folder)
     if receipt is not None:
         _require_held(folder, accounts, receipt)
-    accounts.required(read_manifest(folder)["run"])
+    record, place = accounts.required(read_manifest(folder)["run"]), str(folder.resolve())
+    if record.places.get("run") != place:
+        with ledger.transaction(by) as transaction:
+            transaction.add("moved", run=record.run, content={"place": place})
+        accounts = transaction.accounts
     write_receipt(folder, ledger, accounts)
 
 
@@ -230,8 +235,24 @@ def require_accepted(folder: Path, accept: Sequence[str]) -> None:
     require_answered(current_warnings(accounts, record), accept)
 
 
+class EnteredApproval(NamedTuple):
+    """A run after an approval was asked for, whether this entered anything, and who of how many have approved it."""
+
+    record: RunRecord
+    new: bool
+    valid: list[str]
+    needed: int
+
+
 def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence[str] = ()) -> str:
-    """Approve the run of a folder; returns its state after that, which is as before while others must approve, too.
+    """Approve the run of a folder; returns its state after that, which is as before while others must approve, too."""
+    return enter_approval(folder, manifest, by, accept).record.state
+
+
+def enter_approval(
+    folder: Path, manifest: str, by: str | None = None, accept: Sequence[str] = ()
+) -> EnteredApproval:
+    """Enter an approval of the run of a folder, once for each person, and none of one that is approved.
 
     ``accept`` names every warning of the run, and no other; each is entered. Payments and balances are entered with
     the last approval, in the same transaction.
@@ -263,7 +284,9 @@ def approve(folder: Path, manifest: str, by: str | None = None, accept: Sequence
                     transaction.add(kind, run=run, payee=payee, currency=currency, amount=amount)
                 if record.kept:
                     transaction.add("forfeited", run=run, currency=currency, amount=record.kept)
-    return transaction.accounts.runs[record.run].state
+        accounts = transaction.accounts
+        after, valid = accounts.runs[record.run], valid_approvals(accounts, record.run)
+        return EnteredApproval(after, bool(transaction.new), valid, accounts.rules.approvals)
 
 
 def valid_approvals(accounts: Accounts, run: str) -> list[str]:

@@ -289,7 +289,7 @@ def is_readable(path: Path) -> bool:
 
 
 def _require_newest(accounts: Accounts, where: str) -> None:
-    for folder, receipt in _receipts(accounts):
+    for folder, receipt in receipts_of(accounts):
         if not holds_tip(accounts.entries, receipt.tip):
             raise LedgerError(
                 f"the ledger {where!r} ends with entry {accounts.number} and does not hold entry {receipt.tip.number} "
@@ -300,7 +300,7 @@ def _require_newest(accounts: Accounts, where: str) -> None:
 
 def _note_tip(accounts: Accounts, ledger: str) -> None:
     """Note the tip in the folders of all runs of this ledger that still lie where they were made."""
-    for folder, receipt in _receipts(accounts):
+    for folder, receipt in receipts_of(accounts):
         if receipt.ledger == ledger and os.access(folder, os.W_OK):
             content = read_json(folder / FILE)
             with _warn_if_not_written(str(folder / FILE)):
@@ -320,7 +320,8 @@ def _warn_if_not_written(path: str) -> Iterator[None]:
         )
 
 
-def _receipts(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
+def receipts_of(accounts: Accounts) -> Iterator[tuple[Path, Receipt]]:
+    """Yield the receipts of all runs whose folders are where the ledger has them."""
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
         if not is_readable(folder / FILE) or not is_readable(folder / MANIFEST):
