@@ -8,6 +8,7 @@ from payout_files import approve, copied, run, warned
 
 from datamarket_gym.payout.ledger.runs import attach, ledger_of, mark_paid, run_of
 from datamarket_gym.payout.ledger.store import add_checkpoint, open_ledger
+from datamarket_gym.payout.manifest import Note
 from datamarket_gym.payout.verify import approve_recomputed, verify_ledger
 
 
@@ -63,14 +64,13 @@ def test_verify_says_when_nothing_rules_out_an_older_copy(paid, tmp_path):
     shutil.rmtree(copy)
     (tmp_path / "empty").mkdir()
     alone = open_ledger(tmp_path / "empty" / "ledger.sqlite", new=True)
-    (note,) = [check for check in verify_ledger(alone) if check.note]
+    (note,) = [check for check in verify_ledger(alone) if isinstance(check, Note)]
     assert f"datamarket ledger checkpoint {alone.where} --checkpoints FILE" in note.detail
     file = tmp_path / "checkpoints.txt"
     add_checkpoint(file, alone.accounts())
-    assert not any(check.note for check in verify_ledger(alone, file))
-    assert not any(
-        check.note for check in verify_ledger(ledger)
-    )  # the run that it was copied from has a receipt
+    assert not any(isinstance(check, Note) for check in verify_ledger(alone, file))
+    # the run that it was copied from has a receipt
+    assert not any(isinstance(check, Note) for check in verify_ledger(ledger))
 
 
 def approve_when(start, folder, person, accepted, answers):

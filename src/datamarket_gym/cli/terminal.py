@@ -390,9 +390,11 @@ def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
 
 def print_checks(checks: Sequence[Check]) -> bool:
     """Print what was verified; return whether all of it is good."""
+    from datamarket_gym.payout.manifest import Note
+
     table = make_list("", "", "")
     for check in checks:
-        word = "[yellow]note[/]" if check.note else "[green]ok[/]" if check.good else "[red]FAILED[/]"
-        table.add_row(word, check.what, escape(check.detail))
+        good = "[yellow]note[/]" if isinstance(check, Note) else "[green]ok[/]"
+        table.add_row(good if check.good else "[red]FAILED[/]", check.what, escape(check.detail))
     Console().print(table)
     return all(check.good for check in checks)

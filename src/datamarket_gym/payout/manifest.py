@@ -32,18 +32,21 @@ if TYPE_CHECKING:
 
 
 class Check(NamedTuple):
-    """Hold what was checked, if it is good, and a word on it; a ``note`` is good, and worth reading."""
+    """Hold what was checked, if it is good, and a word on it."""
 
     what: str
     good: bool
     detail: str
-    note: bool = False
 
     def __repr__(self) -> str:
         return Screen.of_fields("Check", self._asdict()).text()
 
     def _repr_html_(self) -> str:
         return Screen.of_fields("Check", self._asdict()).html()
+
+
+class Note(Check):
+    """A check that did not fail, and could not be made."""
 
 
 LEAST = 256

@@ -51,6 +51,7 @@ from datamarket_gym.payout.manifest import (
     UNITS,
     Check,
     Contents,
+    Note,
     outputs_of,
     read_manifest,
     run_id,
@@ -98,9 +99,7 @@ def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]
     for record in accounts.runs.values():
         folder = Path(record.places.get("run", ""))
         if not is_readable(folder / MANIFEST):
-            checks.append(
-                Check(f"run {record.run[:16]}", record.state not in APPROVED, _gone(ledger, record))
-            )
+            checks.append(_gone(ledger, record))
             continue
         try:
             wrong = [f"{c.what}: {c.detail}" for c in _of_run(folder, accounts) if not c.good]
@@ -109,14 +108,18 @@ def verify_ledger(ledger: Ledger, checkpoint: Path | None = None) -> list[Check]
         detail = "; ".join(wrong) or f"{record.state}, {folder}"
         checks.append(Check(f"run {record.run[:16]}", not wrong, detail))
     if checkpoint is None and not any(True for _ in receipts_of(accounts)):
-        checks.append(Check("newest copy", True, _undated(ledger), note=True))
+        checks.append(Note("newest copy", True, _undated(ledger)))
     return checks
 
 
-def _gone(ledger: Ledger, record: RunRecord) -> str:
-    where = record.places.get("run", "")
+def _gone(ledger: Ledger, record: RunRecord) -> Check:
+    """Say where the files of a run should be; what was approved must be there to be checked."""
+    what, where = f"run {record.run[:16]}", record.places.get("run")
+    if where is None:  # entered by hand, or by another program, without a folder
+        return Check(what, True, f"{record.state}; the ledger names no folder")
     moved = f"if it was moved: datamarket ledger attach FOLDER {ledger.where}"
-    return f"{record.state}, and its files are not in {visible(where, 200)}; {moved}"
+    detail = f"{record.state}, and its files are not in {visible(where, 200)}; {moved}"
+    return Check(what, record.state not in APPROVED, detail)
 
 
 def _undated(ledger: Ledger) -> str:
