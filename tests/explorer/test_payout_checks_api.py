@@ -315,4 +315,4 @@ def test_two_people_approve_and_one_cannot_for_both(tmp_path, client):
     )
     assert approve(run, shown, "Ben", tuple(accepted), progress=SILENT)["words"] == "approved"
     again = approve(run, shown, "Ben", tuple(accepted), progress=SILENT)["words"]
-    assert again == "was approved before, by  ann, Ben; nothing changed"
+    assert again == "was approved before, by Ann, Ben; nothing changed"
