@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "intake.md").read_text(encoding="ut
 FILES = {
     "alice.csv": "id,text,label\nu1,red fox,a\nu2,blue bird,b\nu3,green fish,a\n",
     "bob.csv": "id,text,label\nv1,white hare,a\nv2,black hare,b\n",
+    "portal.csv": "contributor,text,section,uploaded_at\ncem,old,a,2026-10-01\ndan,owl,b,2026-10-02\n",
 }
 
 
@@ -23,9 +24,9 @@ def test_the_commands(tmp_path):
         for block in re.findall(r"^```\n(.*?)^```", PAGE, re.S | re.M)
         for line in block.splitlines()
     ]
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert {shlex.split(line, comments=True)[2] for line in lines if "intake" in line} >= {
-        "init", "add", "show", "check",
+        "init", "add", "show", "check", "import",
     }  # fmt: skip
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
