@@ -43,7 +43,7 @@ SHELLS = ("", "console", "sh", "bash", "shell")
 PROGRAMS = (
     "datamarket", "python", "python3", "make", "pip", "dask", "docker", "git", "uv", "pytest", "."
 )  # fmt: skip
-VARYING = ("check", "statement", "statements", "export", "verify", "cut", "approve")
+VARYING = ("check", "statement", "statements", "export", "verify", "cut", "approve", "show", "grep")
 """Commands of tutorials that print ids, dates or what a draw fell on."""
 _OPENS = re.compile(r"^(?:`{3,}|~{3,})\s*([^\s`]*)")
 _MARK = re.compile(r"<!-- not run: (.+?) -->")
