@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from datamarket_gym.cli import main
+from datamarket_gym.payout.ledger.store import open_ledger
 
 TYPED = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "explore"]
 
@@ -69,33 +70,73 @@ def until(happened, seconds=60):
         time.sleep(0.05)
 
 
-def test_it_tells_its_address_and_token_and_ends_with_an_interrupt(tmp_path):
-    with started(str(tmp_path), "--port", "0", "--workers", "1") as (process, said):
+def upload(url, said):
+    """Type the token and upload a table, as a page does."""
+    own = {"origin": url.rstrip("/"), "x-datamarket": "1"}
+    (token,) = re.findall(r"Token: (\S+)", said)
+    with httpx.Client(base_url=url, headers=own) as page:
+        assert page.post("api/enter", json={"token": token}).status_code == 200
+        kind = {"content-type": "application/octet-stream"}
+        assert page.post("api/uploads?name=a.csv", content=b"id\n1\n", headers=kind).status_code == 200
+
+
+def test_it_tells_its_address_and_token_and_ends_with_an_interrupt(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    pool, ledger = tmp_path / "pool", tmp_path / "books.sqlite"
+    pool.mkdir()
+    open_ledger(ledger, new=True)
+    with started(str(pool), "--ledger", str(ledger), "--port", "0", "--workers", "1") as (process, said):
         (url,) = re.findall(r"http://127\.0\.0\.1:\d+/", said)
         assert len(re.findall(r"Token: [a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4} ", said)) == 1
         assert httpx.get(url).status_code == 200
         assert listening(int(re.findall(r":(\d+)/", url)[0])) <= {"0100007F"}  # 127.0.0.1 alone
         site = httpx.get(f"{url}api/site").json()
-        assert site["places"]["runs"] == []
+        assert site["places"] == {
+            "runs": [], "results": [], "ledgers": ["books.sqlite"], "markets": ["pool"]
+        }  # fmt: skip
+        upload(url, said)
         working = children(process)
         process.send_signal(signal.SIGINT)
         process.wait(60)
         assert process.returncode in (0, 130)
         until(lambda: not any(os.path.exists(f"/proc/{each}") for each in working))
-        assert "Traceback" not in process.stdout.read()
+        rest = process.stdout.read()
+        assert "Traceback" not in rest
+        assert "The same command starts it again" in rest
+        assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_another_address_asks_for_the_token_and_workers_go_with_a_killed_terminal():
+def test_another_address_asks_for_the_token_and_what_a_killed_one_leaves_is_swept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    mine = tmp_path / "datamarket-uploads-of-mine"  # no explorer has locked it, so it is left alone
+    mine.mkdir()
+
+    def uploads():
+        return [each for each in tmp_path.glob("datamarket-uploads-*") if each != mine]
+
     with started("--host", "0.0.0.0", "--port", "0", "--workers", "1") as (process, said):
         assert "asked for on every page" in said
-        port = re.findall(r":(\d+)/", said)[0]
-        assert httpx.get(f"http://127.0.0.1:{port}/api/site").status_code == 401
-        answer = httpx.get(f"http://127.0.0.1:{port}/")
+        (port,) = re.findall(r":(\d+)/", said)
+        url = f"http://127.0.0.1:{port}/"
+        assert httpx.get(f"{url}api/site").status_code == 401
+        answer = httpx.get(url)
         assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
+        upload(url, said)
         working = children(process)
         process.kill()
         process.wait(20)
         until(lambda: not any(_alive(each) for each in working))
+    left = uploads()
+    assert len(left) == 1
+    with started("--port", "0", "--workers", "1") as (process, said):
+        upload(*re.findall(r"http://127\.0\.0\.1:\d+/", said), said)
+        assert len(uploads()) == 1
+        assert uploads() != left
+        process.terminate()
+        process.wait(60)
+    assert uploads() == []
+    assert mine.is_dir()
 
 
 def test_what_is_not_there_is_named(tmp_path, refused):

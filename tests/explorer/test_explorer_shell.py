@@ -14,6 +14,18 @@ def test_every_page_opens_by_its_address(served, page):
     page.wait_for_selector("main[data-ready=benchmark]")
 
 
+def test_it_opens_on_the_page_about_what_was_named(served, page, tmp_path):
+    (tmp_path / "pool").mkdir()
+    (tmp_path / "pool" / "market.toml").write_text("")
+    page.goto(f"{served(tmp_path / 'pool')}/")
+    page.wait_for_selector("main[data-ready=payout]")
+    assert page.get_attribute("header nav a[href='/payout']", "aria-current") == "page"
+    page.click("header nav a[href='/market']")
+    page.wait_for_selector("main[data-ready=market]")
+    page.click("header .brand")
+    page.wait_for_selector("main[data-ready=payout]")
+
+
 def test_colours_follow_the_system_until_chosen(served, page):
     page.emulate_media(color_scheme="dark")
     page.goto(f"{served()}/benchmark")

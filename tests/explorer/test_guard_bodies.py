@@ -1,10 +1,17 @@
 """What may be sent to the explorer: how much, how slowly, and what is left of what was refused."""
 
 import contextlib
+import io
 import json
 import os
+import re
+import shutil
 import time
+import zipfile
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from raw_requests import OWN, answer, explorer
 
@@ -18,6 +25,13 @@ BYTES = {"content-type": "application/octet-stream"}
 def small(tmp_path_factory):
     """An explorer that takes files of one MiB."""
     with explorer(upload_limit=1, uploads=tmp_path_factory.mktemp("uploads")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory):
+    """An explorer that takes large files."""
+    with explorer(uploads=tmp_path_factory.mktemp("roomy")) as found:
         yield found
 
 
@@ -148,6 +162,72 @@ class TestUploads:
             assert folder.is_dir()
             assert folder.stat().st_mode & 0o077 == 0  # nobody else on this machine reads them
         assert not folder.exists()
+
+
+def workbook(sheets):
+    """A packed file with members that unpack to these texts."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in sheets.items():
+            file.writestr(f"xl/worksheets/{name}.xml", text)
+    return packed.getvalue()
+
+
+def parquet(table):
+    written = io.BytesIO()
+    pq.write_table(table, written)
+    return written.getvalue()
+
+
+def arrow(rows, columns):
+    schema = pa.schema([(f"a{i}", pa.null()) for i in range(columns)])
+    written = io.BytesIO()
+    with pa.ipc.new_file(written, schema) as file:
+        file.write_batch(pa.record_batch([pa.nulls(rows)] * columns, schema=schema))
+    return written.getvalue()
+
+
+def header(columns):
+    return ",".join(f"c{i}" for i in range(columns)).encode()
+
+
+class TestUnfolded:
+    """A small file that unfolds to a large table is refused before it is read."""
+
+    @pytest.mark.parametrize(
+        ("name", "write"),
+        [
+            ("a.csv", lambda: header(200_000) + b"\n" + b",".join([b"1"] * 200_000)),
+            ("a.csv", lambda: header(10_001) + b"\r\n"),
+            ("a.tsv", lambda: header(10_001).replace(b",", b"\t")),
+            ("a.jsonl", lambda: b"\n".join(b'{"k%d": 1}' % i for i in range(30_000))),
+            ("a.xlsx", lambda: workbook({"a": "<c/>" * 600_000, "b": '<c r="A1">' * 600_000})),
+            ("a.xlsx", lambda: workbook({f"s{i}": bytes(2**26) for i in range(9)})),
+            ("a.npz", lambda: workbook({f"s{i}": bytes(2**26) for i in range(9)})),
+            ("a.parquet", lambda: parquet(pa.table({f"a{i}": [1] for i in range(10_001)}))),
+            ("a.parquet", lambda: parquet(pa.table({f"a{i}": np.zeros(2**21, bool) for i in range(48)}))),
+            ("a.arrow", lambda: arrow(2**21, 48)),
+        ],
+    )  # fmt: skip
+    def test_it_is_refused_and_nothing_is_left(self, roomy, name, write):
+        said = roomy.change(f"/api/uploads?name={name}", write(), headers=BYTES)
+        assert said.status == 422
+        assert re.search(r"10,000 columns|,000,000 cells|unpack to 512", said.error)
+        assert "command line" in said.error
+        assert kept(roomy) == ["runs"]
+
+    def test_what_is_within_the_limits_is_kept(self, roomy):
+        for name, data in (
+            ("a.csv", header(10_000) + b"\n" + b",".join([b"1"] * 10_000)),
+            ("a.jsonl", b'{"a": "x,y"}\n' * 100_000),
+            ("a.xlsx", workbook({"a": "<c/>" * 900_000})),
+            ("a.parquet", parquet(pa.table({"a": np.arange(10**6)}))),
+            ("a.csv", b"\xff\xfe,no table\n"),  # which is told where it is read
+            ("a.parquet", b"neither"),
+        ):
+            said = roomy.change(f"/api/uploads?name={name}", data, headers=BYTES)
+            assert said.status == 200, (name, said.body)
+            shutil.rmtree(roomy.serving.site.places.uploads.folder / json.loads(said.body)["id"])
 
 
 class TestOtherBodies:

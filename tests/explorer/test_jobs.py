@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import SILENT
+from datamarket_gym.explorer import workers
 from datamarket_gym.explorer.jobs import Client, JobQueue, Superseded
 from datamarket_gym.explorer.workers import Setup, Worker
 
@@ -60,6 +61,19 @@ def ended(progress):
     os._exit(3)
 
 
+def endless(progress):
+    return ["x" * 2**20] * 40
+
+
+_HELD = []
+
+
+def hoarding(progress):
+    """Keeps 300 MiB for good."""
+    _HELD.append(bytearray(b"x") * (300 * 2**20))
+    return os.getpid()
+
+
 @pytest.fixture(scope="module", params=[0, 1], ids=["here", "worker"])
 def service(request):
     made = JobQueue(request.param)
@@ -87,7 +101,10 @@ def service(request):
                 "ended": ended,
                 "full": full,
                 "unfolded": unfolded,
-            }[which]
+                "endless": endless,
+                "hoarding": hoarding,
+            }[which],
+            cache=which != "hoarding",
         )
 
     @app.get("/jobs/{name}")
@@ -205,6 +222,24 @@ def test_a_question_may_not_take_all_memory(service, tmp_path):
     assert said.status_code == 422
     assert "more memory than a question of a page may" in said.json()["error"]
     assert after(service, ask(service, tmp_path, "then")).json()["text"] == "then"
+
+
+def test_an_answer_is_bounded(service):
+    said = after(service, service.get("/fails/endless"))
+    assert said.status_code == 422
+    assert "the answer has 40 MiB, and a page takes 32" in said.json()["error"]
+
+
+def test_a_worker_is_replaced_once_it_holds_much_or_has_answered_many(service, tmp_path, monkeypatch):
+    if service.workers == 0:
+        pytest.skip("there are no workers")
+    monkeypatch.setattr(workers, "_WORN_BYTES", 2**29)
+    process = [after(service, service.get("/fails/hoarding")).json() for _ in range(3)]
+    assert len(set(process)) > 1  # before three times 300 MiB were together
+    monkeypatch.setattr(workers, "_WORN_QUESTIONS", 2)
+    process = [after(service, ask(service, tmp_path, str(i))).json()["process"] for i in range(5)]
+    assert len(set(process)) >= 2
+    assert not os.path.exists(f"/proc/{process[0]}")
 
 
 def test_a_worker_that_died_is_replaced(service, tmp_path):

@@ -42,6 +42,15 @@ def ids(found):
     return [place.id for place in found]
 
 
+def test_the_first_page_is_about_what_was_named(market, tmp_path):
+    assert places(tmp_path).home() == "market"
+    assert places(tmp_path, market).home() == "payout"
+    assert places(tmp_path, market / "ledger.sqlite").home() == "payout"
+    assert places(tmp_path, market / "s1").home() == "benchmark"
+    (tmp_path / "tables").mkdir()
+    assert places(tmp_path, tmp_path / "tables").home() == "payout"
+
+
 def test_a_folder_shows_what_is_in_it(market, tmp_path):
     found = places(tmp_path, market)
     assert ids(found.runs()) == ["market/july", "market/june"]

@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer import Option
@@ -76,6 +76,13 @@ class Commands(TyperGroup):
         """Print the help of all commands."""
         self._add_lines()
         super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; one that is interrupted says how to go on."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # of which typer would end without a word
+            _exit("interrupted; run the same command again, it goes on where it stopped", 130)
 
     def _add_lines(self) -> None:
         for heading, commands in COMMANDS.items():
@@ -157,11 +164,9 @@ def main() -> None:
         )
         file = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
         _exit(f"{file}{error.strerror or error}; {remedy}")
-    except KeyboardInterrupt:
-        _exit("interrupted; run the same command again to resume", 130)
 
 
-def _exit(message: str, code: int = 2) -> None:
+def _exit(message: str, code: int = 2) -> NoReturn:
     sys.stderr.write(f"datamarket: {message}\n")
     raise SystemExit(code) from None
 

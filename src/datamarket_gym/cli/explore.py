@@ -35,6 +35,10 @@ class ExploreOptions(Document):
     )
     token: bool = option("Always ask for the token: for machines with several users.", False)
     workers: int = option("Processes that compute for the pages; 0 uses every core.", 0, ge=0)
+    ledger: tuple[str, ...] = option(
+        "Ledger to show, a file or an address such as postgresql://...; runs may lead to it. Repeatable.",
+        (),
+    )
     uploads: Path | None = option("Folder for uploads and dry runs; deleted at the end if left out.")
     upload_limit: int = option("Largest upload, in MiB.", 256, ge=1)
 
@@ -66,11 +70,17 @@ def explore(
     registry.load(files)
     with looking_in(data):
         server = "datamarket_gym.explorer.server"
-        chosen = options.model_dump(exclude={"browser", "workers"})
+        chosen = options.model_dump(exclude={"browser", "workers", "ledger"})
         setup = Setup(files, data, (f"{server}.warm_up",))
         workers = options.workers or available_cores()
-        serve(
-            ServerOptions(named=tuple(named or ()), workers=workers, setup=setup, **chosen),
-            options.browser,
-            lambda text: typer.echo(text, err=True),
-        )
+        shown = (*(named or ()), *options.ledger)
+
+        def echo(text: str) -> None:
+            typer.echo(text, err=True)
+
+        try:
+            serve(ServerOptions(shown, workers=workers, setup=setup, **chosen), options.browser, echo)
+        except KeyboardInterrupt:
+            echo(
+                "The explorer has ended; runs and ledgers are as they were. The same command starts it again."
+            )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,7 @@ from datamarket_gym.payout.ledger.store import absolute_address, is_address, rea
 
 MIB = 2**20
 UPLOADED = "uploads"
+SETTINGS = "market.toml"
 _TIMES = 8  # what all uploads together may have, as a multiple of one
 _UPLOADS = 500  # files
 _KINDS = re.compile(r"\.(parquet|csv|tsv|jsonl|ndjson|json|arrow|feather|xlsx|npy|npz|toml|txt)$", re.I)
@@ -77,8 +79,10 @@ class Uploads:
         """Return the folder of dry runs, each with a ledger of its own."""
         return self.folder / "runs"
 
-    async def write(self, name: str, stream: AsyncIterator[bytes]) -> Upload:
-        """Write a file as it comes in; refuse one as soon as it is too large, and leave nothing of it."""
+    async def write(
+        self, name: str, stream: AsyncIterator[bytes], check: Callable[[Path], Awaitable[None]]
+    ) -> Upload:
+        """Write a file as it comes in; refuse one that is too large, or fails the check, and leave nothing of it."""
         plain = Path(name.replace("\\", "/")).name
         kind = _KINDS.search(plain)
         if kind is None:
@@ -101,9 +105,9 @@ class Uploads:
                     self._require_room(size)
                     file.write(block)
             part.replace(path)
+            await check(path)
         except BaseException:
-            part.unlink(missing_ok=True)
-            folder.rmdir()
+            shutil.rmtree(folder)
             raise
         finally:
             self._underway -= size
@@ -248,6 +252,13 @@ class NamedPlaces:
             for name, root in self._roots.items()
             if not _is_payout(root) and not _is_results(root) and os.access(root, os.W_OK)
         ]
+
+    def home(self) -> str:
+        """Return the page that the explorer opens on: the one about what was named."""
+        settings = any(_has(root, SETTINGS) for root in self._roots.values())
+        if settings or self._ledgers or self.runs() or self.ledgers():
+            return "payout"
+        return "benchmark" if self.results() else "payout" if self.markets() else "market"
 
     def new_run(self, market: str | None, name: str) -> Path:
         """Return the folder of a new or unfinished payout run: in a market, or among the uploads."""

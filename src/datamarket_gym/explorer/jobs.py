@@ -119,9 +119,9 @@ class Job:
             self.error = outcome
         self.finished.set_result(None)
 
-    async def response(self) -> Response:
+    async def response(self, within: float | None = SOON) -> Response:
         """Respond with its answer if it is there soon, why there is none, or how far it is."""
-        await asyncio.wait([asyncio.wrap_future(self.finished)], timeout=SOON)
+        await asyncio.wait([asyncio.wrap_future(self.finished)], timeout=within)
         if self.state == "done":
             return _json(self.answer)
         return _json(json.dumps(self.status()).encode(), _STATUS.get(self.state, 202))
@@ -175,9 +175,14 @@ class JobQueue:
             worker.end()
 
     async def ask(
-        self, function: Function, *arguments: Any, client: Topic = NO_TOPIC, cache: bool = True
+        self,
+        function: Function,
+        *arguments: Any,
+        client: Topic = NO_TOPIC,
+        cache: bool = True,
+        within: float | None = SOON,
     ) -> Response:
-        """Respond with the answer, if it is there soon; else with a job to ask after."""
+        """Respond with the answer, if it is there ``within`` these seconds; else with a job to ask after."""
         key = _key(function, arguments) if cache else None
         with self._lock:
             if key is not None and key in self._answers:
@@ -205,7 +210,7 @@ class JobQueue:
                     job.slot = [job]
                     self._threads.submit(self._serve, job.slot)
             self._supersede(client, before, job)
-        return await job.response()
+        return await job.response(within)
 
     async def start(self, function: Function, *arguments: Any) -> Response:
         """Start long work that writes files, in a process of its own, when few others are at work."""
@@ -281,7 +286,7 @@ class JobQueue:
         for job in jobs:
             self._run(job, worker)
         if worker is not None:
-            self._free.put(worker)
+            self._prepare(worker)  # where it has died, or was worn, the next question waits for no start
 
     def _run_long(self, job: Job) -> None:
         worker = Worker(replace(self._setup, ahead=())) if self._workers else None

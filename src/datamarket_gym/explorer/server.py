@@ -5,7 +5,12 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import os
+import shutil
+import signal
 import socket
+import stat
+import sys
 import tempfile
 import threading
 import webbrowser
@@ -24,6 +29,7 @@ from starlette.staticfiles import StaticFiles
 
 from datamarket_gym import __version__
 from datamarket_gym.errors import DataMarketError
+from datamarket_gym.execution.files import LOCK, claimed
 from datamarket_gym.execution.parallel import one_thread
 from datamarket_gym.explorer import experiments, threshold
 from datamarket_gym.explorer.files import MIB, NamedPlaces, Uploads
@@ -34,6 +40,7 @@ from datamarket_gym.explorer.market.request import MarketRequest
 from datamarket_gym.explorer.payout import checks, ledger, new_run, payees, runs
 from datamarket_gym.explorer.routes import Site
 from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token
+from datamarket_gym.explorer.upload_size import require_size
 from datamarket_gym.explorer.workers import DISK_FULL, Setup, explain_error
 from datamarket_gym.payout.ledger.store import trust_ledger, trusted_ledgers
 from datamarket_gym.registry import Document
@@ -95,6 +102,7 @@ def _shared(site: Site, rules: AccessRules) -> APIRouter:
         return {
             "version": __version__,
             "places": {**ids, "markets": places.markets()},
+            "home": places.home(),
             "limit": places.uploads.most,
             "styles": [page for page in PAGES if (static_folder() / "pages" / f"{page}.css").is_file()],
         }
@@ -107,9 +115,14 @@ def _shared(site: Site, rules: AccessRules) -> APIRouter:
     def cancel_job(name: str) -> dict[str, Any]:
         return site.queue.cancel(name).status()
 
+    async def require_small(path: Path) -> None:
+        answer = await site.queue.ask(require_size, path, cache=False, within=None)
+        if answer.status_code != 200:
+            raise DataMarketError(json.loads(bytes(answer.body))["error"])
+
     @routes.post(UPLOADS)
     async def post_upload(request: Request, name: str) -> dict[str, Any]:
-        upload = await places.uploads.write(name, request.stream())
+        upload = await places.uploads.write(name, request.stream(), require_small)
         return {"id": upload.id, "name": upload.name, "size": upload.size}
 
     @routes.post(ENTER)
@@ -203,9 +216,7 @@ def serving(options: ServerOptions) -> Iterator[Explorer]:
     from uvicorn import Config, Server
 
     with contextlib.ExitStack() as stack:
-        folder = options.uploads or Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="datamarket-"))
-        )
+        folder = options.uploads or stack.enter_context(_temporary_folder())
         listening = stack.enter_context(contextlib.closing(_listen(options.host, options.port)))
         port = listening.getsockname()[1]
         rules = _access_rules(options, port)
@@ -224,8 +235,27 @@ def serving(options: ServerOptions) -> Iterator[Explorer]:
         yield Explorer(f"http://{host}:{port}/", site, Server(config), listening)
 
 
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Make a folder for uploads that is removed at the end, and remove those of explorers that were killed."""
+    prefix = "datamarket-uploads-"
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        # An explorer that runs holds the lock of its folder. Others on this machine may have put such names there, too.
+        with contextlib.suppress(DataMarketError, OSError):
+            about = left.lstat()
+            own = stat.S_ISDIR(about.st_mode) and about.st_uid == getattr(os, "getuid", lambda: 0)()
+            if own and (left / LOCK).exists():
+                with claimed(left):
+                    shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, claimed(Path(name), "explorer"):
+        yield Path(name)
+
+
 def explore(options: ServerOptions, browser: bool, echo: Callable[[str], None]) -> None:
-    """Serve until interrupted."""
+    """Serve until interrupted, or asked to end by a signal: either way what was uploaded is removed."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if hasattr(signal, "SIGHUP"):  # the terminal was closed
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     with serving(options) as explorer:
         threading.Thread(target=_announce, args=(explorer, browser, echo), daemon=True).start()
         explorer.run()

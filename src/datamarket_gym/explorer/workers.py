@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -33,6 +34,10 @@ Outcome = tuple[str, bytes | str]
 
 DISK_FULL = "there is no room left on the disk; make room, and do the same again"
 TOO_MUCH = "this takes more memory than a question of a page may; make the table smaller, or use the command line"
+MOST_BYTES = 32 * 2**20
+"""Of an answer; a page could not show more."""
+_WORN_BYTES, _WORN_QUESTIONS = 2**30, 5000
+"""The memory that a process holds between two questions, and the questions, after which another takes its place."""
 _EVERY = 0.1  # seconds between two counts that are reported
 _NICE = 5  # pages are served before anything is computed
 
@@ -81,7 +86,13 @@ def run_question(function: Function, arguments: tuple[Any, ...], progress: Progr
     """Answer a question, whatever happens on the way."""
     try:
         answer = function(*arguments, progress=progress)
-        return "done", json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+        written = json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+        if len(written) > MOST_BYTES:
+            raise DataMarketError(
+                f"the answer has {len(written) // 2**20:,} MiB, and a page takes {MOST_BYTES // 2**20}; give the table "
+                "shorter names and texts, or use the command line"
+            )
+        return "done", written
     except Exception as error:
         return explain_error(error)
 
@@ -131,12 +142,25 @@ def _work(questions: Connection, setup: Setup) -> None:
             question = questions.recv()
             if question is not None:  # None: a stop that came after the answer
                 function, arguments = question
-                questions.send(run_question(function, arguments, PipeProgress(questions)))
+                outcome = run_question(function, arguments, PipeProgress(questions))
+                questions.send((*outcome, resident_bytes()))
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process holds; where the system does not tell, the most that it has held, or 0."""
+    with suppress(OSError, ValueError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with suppress(ImportError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return 0
 
 
 @dataclass(eq=False)
 class Worker:
-    """Hold one process; it begins when it is first needed, and again after it was killed."""
+    """Hold one process; it begins when it is first needed, and again after it was killed or is worn."""
 
     setup: Setup
     _context: SpawnContext = field(default_factory=lambda: multiprocessing.get_context("spawn"))
@@ -147,6 +171,7 @@ class Worker:
     _sending: threading.Lock = field(default_factory=threading.Lock)
     _stopping: bool = False
     _ended: bool = False
+    _answered: int = 0
 
     def prepare(self) -> str:
         """Start the process if it does not run, and wait until it has loaded all it needs; return why it cannot."""
@@ -159,7 +184,7 @@ class Worker:
                 except OSError as error:  # the machine has no more processes, files or memory
                     return f"no process could be started to compute this ({error.strerror}); try again in a moment"
                 theirs.close()
-                self._process, self._ready = process, False
+                self._process, self._ready, self._answered = process, False, 0
         try:
             if not self._ready and self._pipe is not None:
                 self._pipe.recv()
@@ -185,8 +210,11 @@ class Worker:
                         progress.stage(what, unit)
                     case ("count", done, total):
                         progress.count(done, total)
-                    case outcome:
-                        return outcome
+                    case (state, outcome, held):
+                        self._answered += 1
+                        if held > _WORN_BYTES or self._answered >= _WORN_QUESTIONS:
+                            self.end(for_good=False)
+                        return state, outcome
         except (EOFError, OSError):
             self.end(for_good=False)
             return "cancelled", "it was stopped: the process that computed it has ended"

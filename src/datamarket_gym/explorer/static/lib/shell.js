@@ -10,7 +10,7 @@ let shown = null; // the path on show
 let leave = null;
 let turn = 0;
 
-const pageOf = (path) => path.replace(/^\/+|\/+$/g, "") || "market";
+const pageOf = (path) => path.replace(/^\/+|\/+$/g, "");
 
 const style = (page, styles) => {
   const loads = styles
@@ -23,8 +23,13 @@ const style = (page, styles) => {
 };
 
 const show = async () => {
-  const page = pageOf(location.pathname);
   const mine = (turn += 1);
+  let page = pageOf(location.pathname);
+  if (!page) {
+    const site = await ask("/api/site").catch((error) => fill(main, problem(error)));
+    if (!site || mine !== turn) return;
+    page = site.home;
+  }
   shown = location.pathname;
   if (leave) leave();
   leave = null;
