@@ -1,14 +1,11 @@
 """Checks and disputes of one draft: what a payee is told of a failed check, and what a decision does to draws."""
 
-import re
-
 import pytest
 from checks_files import answered, drawn, paid
-from payout_files import cents
+from payout_files import cents, spec
 
-from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.checks.settle import sample_checks, settle
 from datamarket_gym.payout.ledger.account_statements import account_statement
-from datamarket_gym.payout.ledger.balances import DisputeError
 from datamarket_gym.payout.ledger.disputes import (
     Effects,
     open_dispute,
@@ -16,7 +13,14 @@ from datamarket_gym.payout.ledger.disputes import (
     resolve_at,
     resolve_dispute,
 )
-from datamarket_gym.payout.ledger.runs import dispute_warnings, ledger_of, run_of
+from datamarket_gym.payout.ledger.runs import (
+    dispute_warnings,
+    ledger_of,
+    ledger_warnings,
+    run_of,
+)
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.unit_payments import FALSE, read_units
 
 
@@ -57,8 +61,9 @@ def test_a_unit_that_failed_a_check_can_be_disputed(folder, tmp_path):
     assert opened.messages == [
         f"{false} of seller 1 earned nothing: {FALSE}; in the draft before the checks it earned EUR {earned}"
     ]
-    with pytest.raises(DisputeError, match=re.escape(str(tmp_path / "second"))):
-        open_on_run(folder, "seller 1", *about)
+    by_the_first = open_on_run(folder, "seller 1", *about)  # another draft has taken its place
+    assert by_the_first.dispute.run == opened.dispute.run == run_of(tmp_path / "second").run
+    assert by_the_first.messages == opened.messages
 
 
 def test_a_decision_says_what_a_matched_unit_would_have_earned(folder):
@@ -89,3 +94,23 @@ def test_draws_stand_unless_a_dispute_was_decided_meanwhile(folder, tmp_path, de
     assert settled.checked is not decided
     assert run_of(tmp_path / "second").state == ("draft" if decided else "checked")
     assert "Not checked, and so not paid" in told(folder, settled.carried[0])[0 if not decided else -1]
+
+
+def test_paying_again_to_draw_again_is_a_warning_to_accept(tmp_path):
+    """The same submissions under another seed are another run, with another draw: whoever approves is told."""
+    first = paid(tmp_path)
+    sample_checks(first, by="drawer")
+    places = places_of(first)
+    pay(places, spec(checks=3, seed=1), tmp_path / "again", ledger=ledger_of(first).where)
+    found = {w.name: w for w in ledger_warnings(ledger_of(first).accounts(), run_of(tmp_path / "again"))}
+    assert run_of(first).run[:16] in found["drawn_before"].items[0]
+    assert "drawn_before" not in {
+        w.name for w in ledger_warnings(ledger_of(first).accounts(), run_of(first))
+    }
+    pay(places, spec(checks=3), tmp_path / "elsewhere", ledger=ledger_of(first).where)  # the same run
+    drawn_there = sample_checks(tmp_path / "elsewhere", by="drawer").drawn
+    assert drawn_there.beacon == run_of(first).beacon
+    answered(first, false=["seller 1"])
+    later = settle(first).run
+    names = {w.name for w in ledger_warnings(ledger_of(first).accounts(), run_of(later))}
+    assert "drawn_before" not in names  # it takes the place of the draft that was drawn

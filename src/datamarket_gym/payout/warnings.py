@@ -47,7 +47,7 @@ NAMES = (
     "loses_half", "joined_identities", "chained", "collapse", "unmatched_copies", "counted_unchecked", "wide_intervals",
     "large_balances", "odd_lengths", "claims", "common_keys",
     "look_alikes", "odd_identities", "quarantined", "skipped_files", "unused_log", "same_submissions",
-    "unnamed_earlier_runs", "left_behind", "disputes",
+    "drawn_before", "unnamed_earlier_runs", "left_behind", "disputes",
 )  # fmt: skip
 """Every warning there is, in the order in which they are shown."""
 MOST_ITEMS = 20  # of a longer list; the count is of all

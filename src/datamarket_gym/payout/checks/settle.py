@@ -264,12 +264,6 @@ def found_units(
     return list(units.values())
 
 
-def false_units(run: Path) -> list[FalseUnit]:
-    """Return the units that checks of earlier drafts of a run found to be false."""
-    settles = settled_by(read_manifest(run))
-    return [] if settles is None else settles.found
-
-
 def _with_matched(run: Path, found: Sequence[FalseUnit]) -> list[FalseUnit]:
     """Add the units of the same payee that false units were matched with."""
     import pyarrow.parquet as pq

@@ -278,6 +278,9 @@ def open_on_run(
 ) -> OpenedDispute:
     """Open a dispute about the run of a folder, whose units it may name."""
     ledger, record = ledger_of(run), run_of(run)
+    while record.superseded is not None:  # a check failed: what took its place has all units of it
+        run = Path(record.superseded[1])
+        record = run_of(run)
     if units:
         require_known("unit of this run", units, _units_of(run))
     dispute = open_dispute(

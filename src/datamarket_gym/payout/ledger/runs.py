@@ -48,7 +48,11 @@ from datamarket_gym.payout.warnings import UnresolvedWarning, require_answered
 
 INTAKE = "intake"
 """The intake log among the inputs of a run, and among their places."""
-_MUCH, _ALL = 0.1, 0.99  # parts of a run's units that were paid for before: a warning; all but a few
+_MUCH, _HALF, _ALL = (
+    0.1,
+    0.5,
+    0.99,
+)  # parts of a run's units that were paid for before: a warning; all but a few
 _PAYMENTS = "payments.csv"
 _SHORT, _FEW = 200, 3  # characters of a text, and names, in a line
 
@@ -398,6 +402,7 @@ def ledger_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWar
     return [
         *_unused_log(accounts, record),
         *_same_submissions(accounts, record),
+        *_drawn_before(accounts, record),
         *_unnamed_earlier_runs(accounts, record),
         *_left_behind(record),
         *dispute_warnings(accounts, record.run),
@@ -440,6 +445,35 @@ def _same_submissions(accounts: Accounts, record: RunRecord) -> Iterator[Unresol
                 for part, other in shared
             ],
         )
+
+
+def _drawn_before(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedWarning]:
+    """Warn of draws of much the same units in drafts that were left: who draws until one pleases checks nothing."""
+    left = [
+        other
+        for other in accounts.runs.values()
+        if other.beacon is not None
+        and (last := _last_draft(accounts, other)).run != record.run
+        and last.state not in APPROVED
+        and _shared_part(record, other) >= _HALF
+    ]
+    if left:
+        yield UnresolvedWarning.of(
+            "drawn_before",
+            f"{counted(len(left), 'draft that was', 'drafts that were')} left had units drawn for spot checks",
+            "They hold many of the units of this run, which is drawn anew, or not at all. A sample that is drawn again "
+            "until it pleases checks nothing: go on with the draft that was drawn first, or be ready to say to payees "
+            "why you did not.",
+            [f"run {other.run[:16]} {other.period}, in {other.places.get('run', '')}" for other in left],
+        )
+
+
+def _last_draft(accounts: Accounts, record: RunRecord) -> RunRecord:
+    """Return the draft that has taken the place of a run, and of what took its place."""
+    for _ in accounts.runs:  # no chain is longer
+        if record.superseded is not None and record.superseded[0] in accounts.runs:
+            record = accounts.runs[record.superseded[0]]
+    return record
 
 
 def _shared_part(record: RunRecord, other: RunRecord) -> float:
