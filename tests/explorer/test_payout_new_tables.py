@@ -119,6 +119,16 @@ class TestCheckedTables:
         validation = found["tables"]["validation"]["roles"]
         assert validation == {"label": ["columns.label"], "f": ["columns.features"]}
 
+    def test_columns_are_suggested_as_init_finds_them(self, tmp_path):
+        columns = files.spread(payout_files.units())
+        names = {"identity": "contributor", "id": "article_id"}
+        paths = files.written(tmp_path, {names.get(n, n): column for n, column in columns.items()})
+        found = check_tables(files.order(*paths), SILENT)
+        wanted = {"columns.identity": "contributor", "columns.id": "article_id", "columns.features": "f"}
+        assert wanted.items() <= found["suggested"].items()
+        chosen = {name.replace(".", "__"): column for name, column in found["suggested"].items()}
+        assert check_tables(files.order(*paths, **chosen), SILENT)["refused"] is None
+
     def test_a_missing_column_is_told_with_the_words_of_pay(self, tmp_path):
         paths = files.written(tmp_path)
         found = check_tables(

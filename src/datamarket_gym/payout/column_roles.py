@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from datamarket_gym.data.columns import is_list, is_number, is_text, untyped
+from datamarket_gym.data.columns import Column, is_list, is_number, is_text, untyped
 from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.errors import SubmissionError
 
@@ -75,19 +76,51 @@ class ColumnRole:
     others: tuple[str, ...] = field(default=())
 
 
+def read_first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column | None], str]:
+    """Return the first rows of some columns, None where one is there twice or cannot be read; and a note."""
+    times = Counter(table.names)
+    once = [name for name in wanted if times[name] == 1]
+    columns: dict[str, Column | None] = dict.fromkeys(wanted)
+    note = ""
+    try:
+        columns |= _read(table, once)
+    except SubmissionError as error:
+        note = str(error)
+        for name in once:
+            with suppress(SubmissionError):
+                columns |= _read(table, [name])
+    if twice := sorted(name for name, many in times.items() if many > 1):
+        several = ", ".join(repr(name) for name in twice[:5])
+        note = f"There are several columns {several}; rename all but one. {note}".strip()
+    return columns, note
+
+
+def _read(table: Table, names: Sequence[str]) -> dict[str, Column]:
+    batch = next(iter(table.source.batches(dict.fromkeys(names, "any"))), None) if names else None
+    if batch is None:
+        return {}
+    return {name: Column(table.where, name, _first(table, batch[name])) for name in names}
+
+
+def _first(table: Table, array: Any) -> pa.ChunkedArray:
+    some = array.slice(0, _ROWS)
+    if isinstance(some, pa.ExtensionArray):
+        some = some.storage
+    if pa.types.is_dictionary(some.type):
+        some = some.dictionary_decode()
+    whole = some if isinstance(some, pa.ChunkedArray) else pa.chunked_array([some])
+    return whole if table.source.typed else untyped(whole)
+
+
 def sample_columns(table: Table) -> dict[str, ColumnSample]:
     """Read the first rows of every column; one that cannot be read is left out."""
+    columns, _ = read_first_rows(table, list(dict.fromkeys(table.names)))
     samples = {}
-    for name in dict.fromkeys(table.names):
-        with suppress(SubmissionError, StopIteration):
-            batch = next(iter(table.source.batches({name: "any"})))
-            data = batch[name].slice(0, _ROWS)
-            if isinstance(data, pa.ExtensionArray):
-                data = data.storage
-            whole = data if isinstance(data, pa.ChunkedArray) else pa.chunked_array([data])
-            whole = whole if table.source.typed else untyped(whole)
-            values = tuple(v for v in whole.to_pylist() if v is not None and str(v).strip())
-            samples[name] = ColumnSample(name, values, whole.type)
+    for name, column in columns.items():
+        if column is not None:
+            cells = column.data.to_pylist()
+            values = tuple(cell for cell in cells if cell is not None and str(cell).strip())
+            samples[name] = ColumnSample(name, values, column.data.type)
     return samples
 
 

@@ -32,6 +32,7 @@ from datamarket_gym.explorer.payout.runs import (
     entry_row,
     ledger_address,
     run_id_at,
+    warning_rows,
 )
 from datamarket_gym.explorer.routes import By, Find, Routes, Site
 from datamarket_gym.payout.bank.export import FORMATS, MESSAGE, ExportRequest, export_from
@@ -284,7 +285,7 @@ def _approval(run: Path, accounts: Accounts, record: RunRecord) -> dict[str, Any
         "needed": accounts.rules.approvals,
         "valid": valid_approvals(accounts, record.run),
         "approvals": [{"by": by, "at": at[:19].replace("T", " ")} for by, at in record.approvals],
-        "warnings": [asdict(w) for w in current_warnings(accounts, record)],
+        "warnings": warning_rows(current_warnings(accounts, record)),
     }
 
 

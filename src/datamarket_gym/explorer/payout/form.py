@@ -26,11 +26,12 @@ PLACES = {"ledger": "ledger", "intake": "ledger", "acquired": "runs", "reuse": "
 """Settings that name what the explorer shows, and not a file: a ledger, or runs."""
 IN_VALIDATION = ("label", "features", "embedding", "text", "image")
 """Roles that columns of validation and reference rows can have, too."""
+LINKED = ("linkage.keys", "linkage.confirm")
+"""Roles of columns that say who is one payee."""
 # Where a run goes is asked for apart, and folders of images cannot be uploaded.
 _NOT_HERE = {"out", "columns.image", "files.images", "files.validation_images", "files.reference_images"}
 _EARLIER = "Earlier runs and the ledger"
 _OPEN = ("Amount", "What is paid for", "Checks")  # panels
-_LINKED = ("linkage.keys", "linkage.confirm")
 _ADVICE = re.compile(r"--|see:|docs/", re.IGNORECASE)  # for the command line
 _FLAG = re.compile(r"(?:\bpay )?--([a-z][a-z-]*[a-z])\b(?: (?:LEDGER|FOLDER|NAME|FILE)\b)?")
 _SEE = re.compile(r" See: [^.]*\.(?= |$)")
@@ -72,7 +73,7 @@ def form() -> dict[str, Any]:
                 "several": name in ("columns.features", "columns.embedding"),
             }
             for name, setting in OPTIONS.items()
-            if name in _LINKED or (name.startswith("columns.") and name not in _NOT_HERE)
+            if name in LINKED or (name.startswith("columns.") and name not in _NOT_HERE)
         ],
     }  # fmt: skip
 

@@ -18,15 +18,16 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from datamarket_gym.data.columns import Column, is_list, is_number, is_text, untyped
+from datamarket_gym.data.columns import Column, is_list, is_number, is_text
 from datamarket_gym.data.readers.arrays import ENDINGS as ARRAYS
 from datamarket_gym.data.readers.arrays import ArrayFile
 from datamarket_gym.data.readers.tables import Table, ending
 from datamarket_gym.errors import DataMarketError, SubmissionError
 from datamarket_gym.execution.parallel import compute, computing
 from datamarket_gym.execution.progress import Progress
-from datamarket_gym.explorer.payout.form import for_page
+from datamarket_gym.explorer.payout.form import LINKED, fields, for_page
 from datamarket_gym.payout.acquired_data import accepted
+from datamarket_gym.payout.column_roles import find_roles, read_first_rows, sample_columns
 from datamarket_gym.payout.inputs import (
     Inputs,
     content_encoder,
@@ -55,7 +56,6 @@ from datamarket_gym.utilities.labels import require_learnable
 
 QUICK = {"text": "ngrams", "image": "thumbnail"}
 """Encoders that need no model: what is wrong with rows is found without waiting for the one that will be used."""
-_READ = 1024  # rows whose values are read
 _SHOWN = 4  # rows
 _LONGEST = 60  # characters of a value
 _MOST_COLUMNS = 300
@@ -137,7 +137,9 @@ def preview_table(path: Path, progress: Progress) -> dict[str, Any]:
     table = Table.open(path)
     groups = group_columns(table.names)
     shown = groups[:_MOST_COLUMNS]
-    columns, note = _first_rows(table, [names[0] for names in shown])
+    columns, note = read_first_rows(table, [names[0] for names in shown])
+    if not any(columns.values()) and not note:
+        raise SubmissionError(f"{table.where} has no rows; give at least one")
     return {
         "read": max((len(column.data) for column in columns.values() if column), default=0),
         "columns": [_column(columns[names[0]], names) for names in shown],
@@ -161,43 +163,6 @@ def group_columns(names: Sequence[str]) -> list[list[str]]:
 def group_name(names: Sequence[str]) -> str:
     """Return what settings call a group of columns: the column, or the stem of numbered ones."""
     return names[0] if len(names) == 1 else names[0].rsplit("_", 1)[0]
-
-
-def _first_rows(table: Table, wanted: Sequence[str]) -> tuple[dict[str, Column | None], str]:
-    """Return the first rows of some columns, None where one is there twice or cannot be read; and a note."""
-    times = Counter(table.names)
-    once = [name for name in wanted if times[name] == 1]
-    columns: dict[str, Column | None] = dict.fromkeys(wanted)
-    note = ""
-    try:
-        columns |= _read(table, once)
-    except SubmissionError as error:
-        note = str(error)
-        for name in once:
-            columns |= _attempt([], _read, table, [name]) or {}
-    if not any(columns.values()) and not note:
-        raise SubmissionError(f"{table.where} has no rows; give at least one")
-    if twice := sorted(name for name, many in times.items() if many > 1):
-        several = ", ".join(repr(name) for name in twice[:5])
-        note = f"There are several columns {several}; rename all but one. {note}".strip()
-    return columns, note
-
-
-def _read(table: Table, names: Sequence[str]) -> dict[str, Column]:
-    batch = next(table.source.batches(dict.fromkeys(names, "any")), None) if names else None
-    if batch is None:
-        return {}
-    return {name: Column(table.where, name, _chunked(table, batch[name])) for name in names}
-
-
-def _chunked(table: Table, array: Any) -> pa.ChunkedArray:
-    some = array.slice(0, _READ)
-    if isinstance(some, pa.ExtensionArray):
-        some = some.storage
-    if pa.types.is_dictionary(some.type):
-        some = some.dictionary_decode()
-    whole = some if isinstance(some, pa.ChunkedArray) else pa.chunked_array([some])
-    return whole if table.source.typed else untyped(whole)
 
 
 def _column(column: Column | None, names: Sequence[str]) -> dict[str, Any]:
@@ -292,14 +257,29 @@ def _attempt(missing: list[str], read: Callable[..., T], *arguments: Any) -> T |
         return None
 
 
+def suggest_columns(order: Order) -> dict[str, str]:
+    """Guess what the columns are that no setting names, as ``datamarket init`` does."""
+    try:
+        samples = [sample_columns(Table.open(Path(order.files[role].path))) for role in TABLES[:2]]
+        guesses = find_roles(*samples)
+    except DataMarketError:
+        return {}
+    return {
+        name: role.column
+        for name, role in guesses.items()
+        if role.column and name in fields() and name not in order.values and name not in LINKED
+    }
+
+
 def check_tables(order: Order, progress: Progress) -> dict[str, Any]:
     """Say what stands in the way of a payout run, and what it would be warned of."""
     spec = order.lenient_spec()
     answer: dict[str, Any] = {"tables": _roles(order, spec)}
-    answer |= {"facts": None, "refused": None, "bad": None, "warnings": []}
+    answer |= {"facts": None, "refused": None, "bad": None, "warnings": [], "suggested": {}}
     if not {"submissions", "validation"} <= order.files.keys():
         return answer
     progress.stage("reading and checking the tables", "rows")
+    answer["suggested"] = suggest_columns(order)
     with computing(replace(compute(), progress=progress)):
         inputs, refused = _read_inputs(order, spec)
         if inputs is None and not spec.quarantine:

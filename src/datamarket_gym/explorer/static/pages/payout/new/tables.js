@@ -236,6 +236,15 @@ const badRows = (page, bad) => {
     })));
 };
 
+/** What the columns seem to be that nobody has said yet. */
+const suggested = (page, { suggested: guesses, refused }) => {
+  const names = Object.keys(guesses);
+  if (!names.length || !refused) return null;
+  const label = (key) => page.form.roles.find((role) => role.name === key).label;
+  return el("div", { class: "note" }, el("p", {}, "By their names and first rows: ", names.map((key, i) => [i ? ", " : "", `${label(key)} is `, name(guesses[key])]), "."),
+    button({ name: "suggested", label: "Take these columns", kind: "main", onclick: () => page.choose(guesses) }));
+};
+
 /** What was found. */
 export const checkedView = (page) => {
   const node = el("div", { "aria-live": "polite" });
@@ -250,6 +259,7 @@ export const checkedView = (page) => {
       node.dataset.checked = found.refused ? "refused" : "good";
       return fill(node,
         found.refused ? el("p", { class: "note bad", role: "alert", "data-refused": "" }, `A payout run of these tables is refused: ${found.bad?.count ? found.refused.split("\n")[0] : found.refused}`) : null,
+        suggested(page, found),
         good ? el("p", { class: "note good" }, "Both tables can be read, and nothing in them has to be looked at before the run.") : null,
         found.bad ? badRows(page, found.bad) : null,
         found.facts ? factsOf(found.facts) : null,
