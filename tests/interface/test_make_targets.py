@@ -73,4 +73,4 @@ def test_without_raw_data_it_says_where_they_should_be(folder, monkeypatch):
     monkeypatch.setenv("DATAMARKET_HUB", "http://127.0.0.1:9")
     found = CliRunner().invoke(app, ["embed", "imdb", "--if-missing"])
     assert isinstance(found.exception, DataMarketError)
-    assert "name the folder that holds it by --data or DATAMARKET_DATA" in str(found.exception)
+    assert "name the folder that holds it by DATAMARKET_DATA" in str(found.exception)

