@@ -9,6 +9,7 @@ import pytest
 from payout_files import cents, copied, payments, run, spec, table, units, validation, warned, write
 from typer.testing import CliRunner
 
+from datamarket_gym.analysis.redteam import AuditReport
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import LeakedRowsWarning, LeakError, SubmissionError
 from datamarket_gym.evidence.leak_check import Leaks
@@ -21,6 +22,7 @@ from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.payout.what_if import without_its_evidence
+from table_files import write as write_as
 
 HELD = validation()
 LEAKED = 5
@@ -194,6 +196,37 @@ def test_texts_are_compared(tmp_path):
     folder = run(tmp_path, columns, held, columns={"text": "words", "features": "features"})
     listed = pq.read_table(folder / "leaks.parquet").to_pylist()
     assert [(r["unit"], r["validation_row"], r["by"]) for r in listed] == [("u3", 9, "text")]
+
+
+def test_an_audit_sets_aside_what_pay_does_and_plays_with_the_texts(tmp_path):
+    columns, held = units(), validation()
+    del columns["features"], held["features"]
+    columns["words"], held["words"] = texts(66, 0), texts(40, 1)
+    columns["words"][3] = f"{held['words'][9].title()} {texts(1, 7)[0]}"
+    columns["time"] = [float("nan") if i == 8 else float(i) for i in range(66)]
+    config = tmp_path / "market.toml"
+    config.write_text('quarantine = true\nencoder = "ngrams"\n[columns]\ntext = "words"\n')
+    tables = [str(write_as(tmp_path, "csv", columns))]
+    (tmp_path / "held").mkdir()
+    tables += ["--validation", str(write_as(tmp_path / "held", "csv", held)), "--config", str(config)]
+    paid = ["--amount", "10", "--theta", "none", "--no-audit", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, ["pay", *tables, *paid], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    leaks = pq.read_table(tmp_path / "run" / "leaks.parquet").to_pylist()
+    assert [(leak["unit"], leak["validation_row"], leak["by"]) for leak in leaks] == [("u3", 9, "text")]
+    asked = ["--only", "text_variants,copycat", "--providers", "1", "--jobs", "1", "--out"]
+    done = CliRunner().invoke(app, ["audit", *tables, *asked, str(tmp_path / "audit")])
+    assert done.exit_code == 0, done.output
+    report = AuditReport.model_validate_json((tmp_path / "audit" / "audit.json").read_text())
+    assert (
+        f"u3 of {leaks[0]['identity']} is row 9 (text, {leaks[0]['likeness']:.3f})" in report.warnings[0]
+    )
+    assert {
+        trial.attack.split("@")[0].split("(")[0] for trial in report.trials if trial.why is None
+    } == {
+        "text_variants",
+        "copycat",
+    }
 
 
 def test_texts_are_matched_by_words(tmp_path):

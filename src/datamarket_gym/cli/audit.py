@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,16 +26,16 @@ from datamarket_gym.data.readers.tables import Table
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence.graph import suppress_market_warnings
 from datamarket_gym.execution.files import write_text
-from datamarket_gym.execution.parallel import available_cores
+from datamarket_gym.execution.parallel import available_cores, compute, computing
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
-from datamarket_gym.payout.input_files import read_scored, scores_file
-from datamarket_gym.payout.inputs import InputReader, Rows
+from datamarket_gym.payout.input_files import scores_file
+from datamarket_gym.payout.inputs import Inputs, encoder_name, read_inputs
 from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.settings import INTAKE_OPTION, PayoutSpec, option, payout_spec
 from datamarket_gym.registry import Document
-from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
+from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
 
 class AuditOptions(Document):
@@ -66,7 +67,9 @@ class AuditOptions(Document):
     out: Path = option("Folder for the report.", Path("runs/audit"))
 
 
-@terminal.with_payout_settings(("learner", "files.scores", "checks", "power", *terminal.TABLES))
+@terminal.with_payout_settings(
+    ("learner", "files.scores", "checks", "power", "quarantine", *terminal.TABLES)
+)
 @terminal.with_options(AuditOptions)
 def audit(
     submission: Annotated[
@@ -90,9 +93,7 @@ def audit(
     registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
     spec = payout_spec(None, {"amount": "1", **settings})
-    utility = spec.utility if options.empty is None else Utility(spec.learner, options.empty)
     checks = settings.get("checks")
-    log = None if options.intake is None else IntakeLog.open(options.intake)
     tables = {
         "submissions": submission,
         "validation": options.validation,
@@ -104,8 +105,8 @@ def audit(
         shown_on_stderr() as progress,
         suppress_market_warnings(),  # the report has it
     ):
-        with as_files(tables) as files:
-            state, oracle, ignored = _market(files, spec, utility, options.seed, log)
+        with as_files(tables) as files, computing(replace(compute(), progress=progress)):
+            state, oracle, ignored = _market(files, spec, options)
         chosen = as_mechanism(MECHANISMS.create(options.mechanism), options.mechanism)
         report = run_audit(
             state,
@@ -118,51 +119,47 @@ def audit(
             progress=progress,
             checks=requested_checks(chosen, checks, spec.power),
         )
+    labels = [f"Warning: Labels do not count: {'; '.join(ignored)}."] if ignored else []
     write_text(options.out / "audit.md", markdown(report))
     Console().print(_table(report))
-    labels = [f"Warning: Labels do not count: {'; '.join(ignored)}."] if ignored else []
     for text in [*_paragraphs(report), *labels]:
         say(text, "red" if text.startswith("Warning: ") else None)
     say(f"\nthe report with all certificates is in {options.out}/")
 
 
 def _market(
-    tables: dict[str, Path], spec: PayoutSpec, utility: Utility, seed: int, log: IntakeLog | None
+    tables: dict[str, Path], spec: PayoutSpec, options: AuditOptions
 ) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
     """Read, as a payout run does, the market that is audited, what it is paid by, and labels that do not count."""
+    log = None if options.intake is None else IntakeLog.open(options.intake)
+    scores = scores_file(spec, tables.get("scores"))
     submissions, validation = tables["submissions"], tables["validation"]
-    read = InputReader(spec, log).read(submissions, validation, tables.get("reference"))
-    rows, other = read.validation, read.reference
-    sample = (
-        None
-        if other is None
-        else ReferenceRows(other.features, other.label, other.embedding, other.text)
+    inputs = read_inputs(
+        submissions, validation, spec, reference=tables.get("reference"), log=log, scores=scores
     )
-    file, learner = scores_file(spec, tables.get("scores")), None
-    if file is not None:
-        learner = read_scored(file, submissions, validation, spec, read.rows, rows).learner
-    features, label, embedding = rows.features, rows.label, rows.embedding
-    oracle = UtilityOracle(
-        features,
-        label,
-        utility,
-        learner=learner,
-        embedding=embedding,
-        text=rows.text,
-        reference=sample,
+    utility = None if options.empty is None else Utility(spec.learner, options.empty)
+    encoder = encoder_name(spec, "text") if inputs.encoder and spec.columns.text else ""
+    state = market_state(
+        _submission(submissions, spec, inputs),
+        inputs.validation_features,
+        inputs.validation_label,
+        options.seed,
+        log is not None,
+        encoder,
     )
-    submission = _submission(submissions, spec, read.rows)
-    state = market_state(submission, features, label, seed, log is not None)
-    return state, oracle, read.ignored
+    rows = np.arange(len(inputs.validation_label))  # as they are in the file: leaks name them
+    return state, inputs.oracle_on(rows, spec, utility), inputs.ignored_labels
 
 
-def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
-    """Read the submitted units with all other columns: attacks and mechanisms of one's own look at some of them."""
-    columns = spec.columns
-    metadata: dict[str, Any] = {}
-    named: dict[str, Any] = {}
+def _submission(path: Path, spec: PayoutSpec, inputs: Inputs) -> Submission:
+    """Return the units by their names with all other columns, at which attacks and mechanisms of one's own look."""
+    units, ids = inputs.submission, np.array(inputs.ids)
+    named = {"id": ids, "identity": np.array(inputs.identities)[inputs.owner]}
+    if units.source is not None:
+        named["source"] = ids[units.source.astype(np.int64)]
+    metadata = dict(units.metadata)
     if not path.is_dir():
-        table = Table.open(path)
+        table, columns = Table.open(path), spec.columns
         used = {name for name in columns.model_dump().values() if name}
         used |= {"id", "time", table.label_column(columns.label)}
         for matrix in (columns.features or "features", columns.embedding or "embedding"):
@@ -170,16 +167,11 @@ def _submission(path: Path, spec: PayoutSpec, rows: Rows) -> Submission:
         text = [name for name in ("source", "batch", "licence") if name in set(table.names) - used]
         rest = [name for name in table.names if name not in used and name not in text]
         single, _ = table.read(text, rest) if text or rest else ({}, {})
-        named = {name: single[name].named() for name in text}
-        metadata = {name: single[name].objects() for name in rest}
-    if rows.text is not None:
-        metadata["text"] = np.array(rows.text, dtype=object)
-    if rows.source is not None:
-        named["source"] = [source or unit for source, unit in zip(rows.source, rows.ids, strict=True)]
-    return Submission(
-        np.array(rows.ids), np.array(rows.identity), rows.features, rows.label, rows.embedding, time=rows.time,
-        metadata=metadata, **named,
-    )  # fmt: skip
+        bad = {row.row for row in inputs.bad}
+        rows = np.array([row for row in range(len(ids) + len(bad)) if row not in bad])
+        metadata |= {name: single[name].of(rows).objects() for name in rest}
+        named = {name: np.array(single[name].of(rows).named()) for name in text} | named
+    return replace(units.take(slice(None), named), metadata=metadata)
 
 
 def _table(report: AuditReport) -> rich.Table:
@@ -247,7 +239,7 @@ def _paragraphs(report: AuditReport) -> Iterator[str]:
         attacks = {head: report.families(verdict) for verdict, head in heads.items()}
         if text := " ".join(f"{head}: {', '.join(names)}." for head, names in attacks.items() if names):
             yield text
-    yield _worst(report)
+    yield report.conclusion
     if report.harms:
         yield f"Others lose most by {report.harms[0].family}: {report.harms[0].loss.words}"
     else:
@@ -269,27 +261,16 @@ def _paragraphs(report: AuditReport) -> Iterator[str]:
         yield f"Warning: {warning}."
 
 
-def _worst(report: AuditReport) -> str:
-    worst = report.worst
-    if worst is None:
-        return "No attack of the library could be carried out."
-    gain = worst.worst.expected_gain
-    if gain is not None and gain <= report.stop_at:
-        checked = "" if report.checks is None else " in expectation, if these checks are made"
-        return f"No attack that was tried gains more than {report.stop_at:g}{checked}; others may."
-    return worst.certificate.words
-
-
 def markdown(report: AuditReport) -> str:
     """Write the report as a page: what holds for all attacks, then each attack with its certificate."""
     impossible = sum(trial.why is not None for trial in report.trials)
-    paragraphs = [
-        f"# Audit of {report.label}",
+    head = (
         f"{len(report.trials)} trials of {len(report.providers)} providers with {report.utility}; "
-        f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped.",
-        *_paragraphs(report),
-    ]
-    for finding in report.findings:
-        texts = finding.words(report.stop_at), finding.certificate.words
-        paragraphs += [f"## {finding.family}", *texts]
-    return "\n\n".join(paragraphs) + "\n"
+        f"{impossible} could not be carried out. A gain up to {report.stop_at:g} counts as stopped."
+    )
+    attacks = (
+        text
+        for f in report.findings
+        for text in (f"## {f.family}", f.words(report.stop_at), f.certificate.words)
+    )
+    return "\n\n".join([f"# Audit of {report.label}", head, *_paragraphs(report), *attacks]) + "\n"

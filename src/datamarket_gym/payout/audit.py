@@ -23,7 +23,6 @@ from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.market.attacks.base import is_clocked
 from datamarket_gym.payout.inputs import Inputs
 from datamarket_gym.payout.results import Results
-from datamarket_gym.utilities.oracle import UtilityOracle
 
 ATTACKS = (
     "sybil_split_k,exact_dup_2x_sybils,near_duplicate_2x_sybils,copycat,synthetic_laundering,junk_padding,"
@@ -61,22 +60,12 @@ def run_red_team(results: Results, state: Path, target: Path, progress: Progress
     try:
         submission = inputs.submission.take(rows)
         chosen = _some(len(inputs.validation_label), _VALIDATION, spec.seed, "audit validation")
-        features, label = inputs.validation_features[chosen], inputs.validation_label[chosen]
-        embedding = inputs.validation_embedding
-        embedding = None if embedding is None else embedding[chosen]
-        utility = UtilityOracle(
-            features,
-            label,
-            spec.utility,
-            learner=inputs.learner or spec.utility_function,
-            embedding=embedding,
-            text=inputs.validation_text and [inputs.validation_text[row] for row in chosen.tolist()],
-            reference=inputs.reference,
-        )
+        utility = inputs.oracle_on(chosen, spec)
         if inputs.acquired is not None:
             some = _sample_acquired(inputs.acquired.art, spec.seed)
             utility = utility.given(some, discount=spec.acquired_discount)
-        market = market_state(submission, features, label, spec.seed, inputs.received is not None)
+        logged = inputs.received is not None
+        market = market_state(submission, utility.features, utility.label, spec.seed, logged)
         with suppress_market_warnings():  # the run has those of its whole market
             report = audit(
                 market,

@@ -63,7 +63,7 @@ from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSp
 from datamarket_gym.registry import name_of, source_elsewhere
 from datamarket_gym.utilities.base import UtilityFunction
 from datamarket_gym.utilities.labels import require_labels
-from datamarket_gym.utilities.oracle import ReferenceRows, UtilityOracle
+from datamarket_gym.utilities.oracle import ReferenceRows, Utility, UtilityOracle
 
 FileHashes = dict[str, dict[str, str | int]]
 """Name, length and hash of each file that a run reads, by its role."""
@@ -147,20 +147,23 @@ class Inputs:
 
     def utility_oracle(self, spec: PayoutSpec) -> UtilityOracle:
         """Build the utility on the validation rows, with previously acquired units."""
-        order, embedding = self.validation_order(spec), self.validation_embedding
-        text = self.validation_text
-        utility = UtilityOracle(
+        oracle = self.oracle_on(self.validation_order(spec), spec)
+        if self.acquired is None:
+            return oracle
+        return oracle.given(self.acquired.art, discount=spec.acquired_discount)
+
+    def oracle_on(self, order: Codes, spec: PayoutSpec, utility: Utility | None = None) -> UtilityOracle:
+        """Build the utility (or another than the run's) on these validation rows, as if nothing was acquired before."""
+        embedding, text = self.validation_embedding, self.validation_text
+        return UtilityOracle(
             self.validation_features[order],
             self.validation_label[order],
-            spec.utility,
+            utility or spec.utility,
             learner=self.learner or spec.utility_function,
             embedding=None if embedding is None else embedding[order],
             text=text and [text[row] for row in order.tolist()],
             reference=self.reference,
         )
-        if self.acquired is None:
-            return utility
-        return utility.given(self.acquired.art, discount=spec.acquired_discount)
 
     def named(self, leaks: Leaks) -> Leaks:
         """Name leaked units and their identities; later runs must know the units."""
@@ -704,9 +707,14 @@ def embed(items: Sequence[Any], chosen: StoredEncoder, ids: Sequence[object], wh
         raise SubmissionError(f"{what} {ids[error.row]!r}: {error.why}") from error
 
 
+def encoder_name(spec: PayoutSpec, kind: str) -> str:
+    """Return what the encoder of a run for texts or images is called."""
+    return spec.encoder or DEFAULTS[kind]
+
+
 def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
     """Make the encoder of a run for texts or images; refuse one that reads the other."""
-    chosen = stored(spec.encoder or DEFAULTS[kind])
+    chosen = stored(encoder_name(spec, kind))
     if chosen.kind != kind:
         raise ParameterError(
             "encoder", spec.encoder, f"it reads {chosen.kind}s, the submission holds {kind}s"

@@ -147,6 +147,16 @@ def test_what_needs_a_broken_clock_says_so_and_comes_last(market):
     assert backdate.worst.gain > report.worst.worst.gain
     assert ", assuming that submitters can forge their times)" in backdate.words(report.stop_at)
     assert report.harms[-1].loss.trial.assumes
+    # What the conclusion leaves aside it names, with the largest gain first.
+    aside = [f for f in report.findings if f.worst.assumes and f.worst.expected_gain > report.stop_at]
+    aside.sort(key=lambda f: f.worst.expected_gain, reverse=True)
+    named = "; ".join(
+        f"{f.family} times {f.worst.expected_gain:.3f} (assuming {f.worst.assumes})" for f in aside
+    )
+    assert len(aside) > 1
+    assert report.conclusion.endswith(f" Not counted, as they assume more: {named}.")
+    calm = report.model_copy(update={"findings": [f for f in report.findings if f not in aside]})
+    assert "assum" not in calm.conclusion
 
 
 def test_every_registered_attack_is_tried(market):

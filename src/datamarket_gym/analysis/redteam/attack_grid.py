@@ -36,6 +36,7 @@ def market_state(
     validation_label: NDArray[Any],
     seed: int = 0,
     logged: bool = False,
+    encoder: str = "",
 ) -> MarketState:
     """Make the state of a market that attackers act on, with a sample of the validation rows.
 
@@ -47,13 +48,17 @@ def market_state(
         The validation rows.
     seed, logged
         Seed of the sample and of the attacks, and whether times are those of the operator's intake log.
+    encoder
+        What makes the features of texts or images, for attacks that change these; blank where none does.
 
     Returns
     -------
     MarketState
     """
     profile = honest_profile(submission.plain())
-    return MarketState.with_leak(profile, validation_features, validation_label, seed, logged=logged)
+    return MarketState.with_leak(
+        profile, validation_features, validation_label, seed, logged=logged, encoder=encoder
+    )
 
 
 def feature_scale(state: MarketState) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from datamarket_gym.analysis.redteam.findings import (
     worst_first,
 )
 from datamarket_gym.analysis.redteam.remedies import (
+    Alternative,
     pay_alternatives,
     share_lost,
     spared_by,
@@ -56,6 +58,7 @@ from datamarket_gym.games.semivalues import SEMIVALUES
 from datamarket_gym.market.attacks.base import ATTACKS
 from datamarket_gym.market.datasets import looking_in, named_folder
 from datamarket_gym.market.market import MarketState, ProviderMarket
+from datamarket_gym.mechanism.allocation import Payments
 from datamarket_gym.mechanism.own_mechanism import OwnMechanism, Payer
 from datamarket_gym.mechanism.pipeline import Mechanism, as_mechanism, describe_leaks
 from datamarket_gym.registry import written
@@ -151,6 +154,8 @@ def forgeries(report: AuditReport) -> list[Forgery]:
 
 
 REPORT = "audit.json"
+_MOST_PAYMENTS = 64
+_honest_payments: dict[tuple[str, str], Payments] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +174,26 @@ class Context:
     checks: Checks | None
     knowledge: float
     fidelity: FidelityRecord | None
+    digest: str = ""  # of all of it
+
+    def pay_honest(self, mechanism: Mechanism) -> Payments:
+        """Pay the honest profile by another mechanism, once in each process."""
+        key = self.digest, mechanism.key
+        if key not in _honest_payments:
+            honest = self.state.honest
+            paid = mechanism.pay(honest.submission, self.utility, honest.truth)
+            if len(_honest_payments) >= _MOST_PAYMENTS:
+                _honest_payments.clear()
+            _honest_payments[key] = paid
+        return _honest_payments[key]
+
+    def alternatives(self, attacked: SubmittedProfile) -> Iterator[Alternative]:
+        """Pay an attack under every other evidence."""
+        assert isinstance(self.mechanism, Mechanism)
+        honest, measured = self.state.honest, self.threshold
+        return pay_alternatives(
+            self.mechanism, honest, attacked, self.utility, measured, self.pay_honest
+        )
 
     def attacked(self, provider: str, attack: str, clock: str) -> SubmittedProfile:
         state = replace(self.state, logged=clock != BELIEVED) if clock else self.state
@@ -247,9 +272,10 @@ def audit(
         knowledge=knowledge,
         fidelity=_fidelity(state, utility) if fidelity else None,
     )
+    context = replace(context, digest=_digest(context))
     if out is None:
         return _report(context, Unkept(executor_of_steps(jobs), progress or SILENT))
-    path, digest = out / REPORT, _digest(context)
+    path, digest = out / REPORT, context.digest
     with open_run(
         out, digest, "audit", __version__,
         outputs=[REPORT], executor=executor_of_steps(jobs), progress=progress,
@@ -366,11 +392,12 @@ def _explain(context: Context, group: Group, all_tried: int) -> Finding:
         if gains and isinstance(m, Mechanism) and isinstance(honest, Paid):  # else evidence is not ours
             if unchecked != worst:
                 profile = context.attacked(worst.provider, worst.attack, worst.clock)
-            others = pay_alternatives(
-                m, context.state.honest, profile, context.utility, context.threshold
-            )
             remedies = try_remedies(
-                others, honest.payments, context.utility, context.stop_at, context.checks
+                context.alternatives(profile),
+                honest.payments,
+                context.utility,
+                context.stop_at,
+                context.checks,
             )
         competition = _without_evidence(context, group.harmful)
         loss = _spared(context, Loss(trial=group.harmful, without_evidence=competition))
@@ -392,9 +419,8 @@ def _without_evidence(context: Context, harmful: Trial) -> float | None:
         return None
     without = m.model_copy(update={"evidence": "none"})
     profile = context.attacked(harmful.provider, harmful.attack, harmful.clock)
-    honest = context.state.honest
-    before, after = (paid_by(without, p, context.utility).payments for p in (honest, profile))
-    return share_lost(harmful.victim, honest, before, profile, after)
+    after = paid_by(without, profile, context.utility).payments
+    return share_lost(harmful.victim, context.state.honest, context.pay_honest(without), profile, after)
 
 
 def _spared(context: Context, loss: Loss) -> Loss:
@@ -404,8 +430,7 @@ def _spared(context: Context, loss: Loss) -> Loss:
         return loss
     profile = context.attacked(trial.provider, trial.attack, trial.clock)
     allowed = (loss.without_evidence or 0.0) + STOP_LOSS
-    others = pay_alternatives(m, context.state.honest, profile, context.utility, context.threshold)
-    spared = spared_by(others, trial.victim, allowed)
+    spared = spared_by(context.alternatives(profile), trial.victim, allowed)
     return loss.model_copy(update={"spared_by": spared})
 
 

@@ -91,7 +91,11 @@ def _played(trial: Trial) -> str:
 
 
 def _family(trial: Trial) -> str:
-    return family(trial.attack) + (f" (assuming {trial.assumes})" if trial.assumes else "")
+    return family(trial.attack) + _assuming(trial)
+
+
+def _assuming(trial: Trial) -> str:
+    return f" (assuming {trial.assumes})" if trial.assumes else ""
 
 
 def assuming(trial: Trial) -> str:
@@ -317,6 +321,29 @@ class AuditReport(Document, Tabular):
     def worst(self) -> Finding | None:
         """Return the finding with the largest gain, of one that assumes nothing if there is any."""
         return self.findings[0] if self.findings else None
+
+    @property
+    def conclusion(self) -> str:
+        """Say what attacks gain at most: those that assume nothing, then those for which something must be broken."""
+        if self.worst is None:
+            return "No attack of the library could be carried out."
+        plain = [f for f in self.findings if not f.worst.assumes]
+        assuming = [f for f in self.findings if f.worst.assumes and self._gains(f)]
+        if plain and self._gains(plain[0]):
+            text = plain[0].certificate.words
+        else:
+            which = "that assumes nothing" if assuming else "that was tried"
+            checked = "" if self.checks is None else " in expectation, if these checks are made"
+            text = f"No attack {which} gains more than {self.stop_at:g}{checked}; others may."
+        if assuming:
+            worst = sorted(assuming, key=lambda f: f.worst.rank, reverse=True)
+            gains = (f"{f.family} {_factor(f.worst.expected_gain)}{_assuming(f.worst)}" for f in worst)
+            text += f" Not counted, as they assume more: {'; '.join(gains)}."
+        return text
+
+    def _gains(self, finding: Finding) -> bool:
+        gain = finding.worst.expected_gain
+        return gain is None or gain > self.stop_at
 
     @property
     def assumed(self) -> str:

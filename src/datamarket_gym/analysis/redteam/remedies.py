@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,8 +128,12 @@ def pay_alternatives(
     attacked: SubmittedProfile,
     utility: UtilityOracle,
     threshold: Threshold | None = None,
+    pay_honest: Callable[[Mechanism], Payments] | None = None,
 ) -> Iterator[Alternative]:
-    """Pay both profiles under every alternative evidence; ``threshold`` says which thetas are admissible."""
+    """Pay both profiles under every alternative evidence; ``threshold`` says which thetas are admissible.
+
+    ``pay_honest`` pays the honest profile; who asks for many attacks need pay it once for each evidence.
+    """
     measured = threshold or measure_threshold(honest.submission, utility)
     refused = {_similarity(t) for t in _thetas(measured) if not measured.admits(t)}
     resolved, _ = resolve_threshold(mechanism, honest.submission, utility)
@@ -137,7 +141,11 @@ def pay_alternatives(
         if utility.acquired is not None and other.evidence.needs_oracle:
             continue  # oracles do not know the owners of earlier periods
         try:
-            before = other.pay(honest.submission, utility, honest.truth)
+            before = (
+                other.pay(honest.submission, utility, honest.truth)
+                if pay_honest is None
+                else pay_honest(other)
+            )
             after = other.pay(attacked.submission, utility, attacked.truth)
         except NothingNewError:
             continue  # it takes everything for what was acquired before

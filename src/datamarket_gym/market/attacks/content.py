@@ -276,8 +276,8 @@ def content_of(own: Own, kind: str, rows: NDArray[np.int64]) -> Any:
         raise DataMarketError(f"unit {own.honest.id[which]!r} of {own.owner[which]} has no {kind}")
     if not own.state.encoder or stored(own.state.encoder).kind != kind:
         raise DataMarketError(
-            f"this market names no encoder for {kind}, so changed content cannot be embedded again; "
-            "set the dataset's encoder"
+            f"the features of these units are not made of their {kind}s by an encoder, so those of a changed {kind} "
+            "are not known"
         )
     return column
 
