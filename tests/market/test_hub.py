@@ -127,7 +127,7 @@ def test_what_the_hub_does_not_have_or_gives_wrongly(hub, train, says):
 
 def test_without_a_network_the_error_says_what_to_do(hub, monkeypatch):
     monkeypatch.setenv("DATAMARKET_HUB", "http://127.0.0.1:9")
-    with pytest.raises(DataMarketError, match="--data or DATAMARKET_DATA"):
+    with pytest.raises(DataMarketError, match="holds it by DATAMARKET_DATA"):
         data_file("imdb.csv.gz")
     with pytest.raises(DataMarketError, match="put it there or name its folder"):
         data_file("imdb_minilm.npz")

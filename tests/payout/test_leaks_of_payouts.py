@@ -205,7 +205,7 @@ def test_an_audit_sets_aside_what_pay_does_and_plays_with_the_texts(tmp_path):
     columns["words"][3] = f"{held['words'][9].title()} {texts(1, 7)[0]}"
     columns["time"] = [float("nan") if i == 8 else float(i) for i in range(66)]
     config = tmp_path / "market.toml"
-    config.write_text('quarantine = true\nencoder = "ngrams"\n[columns]\ntext = "words"\n')
+    config.write_text('quarantine = true\nencoder = "ngrams"\ntext = "words"\n')
     tables = [str(write_as(tmp_path, "csv", columns))]
     (tmp_path / "held").mkdir()
     tables += ["--validation", str(write_as(tmp_path / "held", "csv", held)), "--config", str(config)]

@@ -76,7 +76,7 @@ def folders() -> list[Path]:
         return [cache_folder()]
     if not named.is_dir():
         raise DataMarketError(
-            f"the data folder {str(named)!r} is no folder; check the path, or DATAMARKET_DATA"
+            f"the data folder {str(named)!r} is not a folder; check the path, or DATAMARKET_DATA"
         )
     return [named, cache_folder()]
 
@@ -93,7 +93,7 @@ def data_file(name: str) -> Path:
     if name not in SOURCES:
         looked = ", ".join(str(folder) for folder in folders())
         raise DataMarketError(
-            f"there is no {name!r} in {looked}; put it there, or name its folder by DATAMARKET_DATA"
+            f"there is no {name!r} in {looked}; put it there or name its folder by DATAMARKET_DATA"
         )
     return obtain(name, cache_folder())
 
