@@ -16,7 +16,6 @@ from datamarket_gym.execution.runs import read_record
 from datamarket_gym.payout.acquired_data import (
     AcquiredRun,
     AcquiredUnits,
-    OldUnit,
     PackedNames,
     RunUnits,
     acquired_messages,
@@ -117,9 +116,13 @@ def two_runs():
 def test_a_copy_is_known_for_what_its_tree_was_acquired_as():
     """What stands for the tree is named, with its owner and the run that acquired it; `tied_to` names the copy."""
     acquired = two_runs()
-    assert acquired.acquired_as(1) == OldUnit(0, "fox", "ann")
-    assert acquired.acquired_as(2) == OldUnit(1, "owl", "ben")
-    assert acquired.name(1) == f"{16 * 'a'}:fox again"
+    matches = AcquiredMatches(np.array([0, 1]), np.array([1, 2]), np.ones(2), np.array(["words"] * 2))
+    rows = acquired.named(matches, ["u", "v"], ["eve", "eve"])
+    found = [(row.run[0], row.old_unit, row.old_owner, row.tied_to) for row in rows]
+    assert found == [
+        ("a", "fox", "ann", f"{16 * 'a'}:fox again"),
+        ("b", "owl", "ben", f"{16 * 'b'}:owl"),
+    ]
 
 
 def test_a_join_with_several_earlier_units_is_with_the_first_that_is_named():

@@ -154,10 +154,9 @@ def test_a_copy_of_a_copy_belongs_to_whoever_was_first(market, acquired):
     assert [row["old_unit"] for row in known(made)] == copied
 
 
-def wide_market():
+def wide_market(n=60, new=30, sellers=None):
     """Units of June, units of July, and validation rows, in so many dimensions that copies can be told."""
-    rng = np.random.default_rng(5)
-    width, n = 40, 60
+    rng, width = np.random.default_rng(5), 40
 
     def drawn(count, prefix, start, names):
         label = rng.integers(0, 3, count)
@@ -169,7 +168,8 @@ def wide_market():
             "features": 1.5 * np.eye(3, width)[label] + rng.normal(0, 0.5, (count, width)),
         }
 
-    old, new = drawn(n, "u", 0.0, ["anna", "bert", "carla"]), drawn(30, "v", 9000.0, ["anna", "dora"])
+    old = drawn(n, "u", 0.0, sellers or ["anna", "bert", "carla"])
+    new = drawn(new, "v", 9000.0, sellers or ["anna", "dora"])
     held = drawn(200, "", 0.0, [""])
     return old, new, {"label": held["label"], "features": held["features"]}
 
@@ -397,3 +397,18 @@ def test_a_discount_that_leaves_wide_intervals_is_a_warning(market, acquired, di
     made = july(market, fresh(), [acquired], "few rows", held=few, acquired_discount=True)
     assert "wide_intervals" in warned(made)
     assert "wide_intervals" not in warned(july(market, fresh(), [acquired], "as new", held=few))
+
+
+def test_in_a_second_month_every_honest_contributor_with_new_units_is_paid(tmp_path):
+    """40 contributors, and a reseller of edited June units, who is paid nothing; with the discount some get nothing."""
+    old, new, held = wide_market(400, 160, [f"seller {i}" for i in range(40)])
+    first = july(tmp_path, old, [], "june", held=held, theta="auto")
+    approve(first)
+    both = stacked(new, again(old, list(range(0, 400, 8)), "reseller", noise=0.02))
+    paid = cents(july(tmp_path, both, [first], "as new", held=held, theta="auto"))
+    assert paid.pop("reseller") == 0
+    assert len(paid) == 40
+    assert min(paid.values()) > 0
+    less = july(tmp_path, both, [first], "less", held=held, theta="auto", acquired_discount=True)
+    assert min(cents(less).values()) == 0
+    assert sum(amount == 0 for amount in cents(less).values()) > 1

@@ -18,7 +18,7 @@ that one. A split that names the new unit alone matches it with earlier ones all
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from datamarket_gym.data.acquired import AcquiredData
-from datamarket_gym.data.inputs import Text, is_labelled, unlabelled
+from datamarket_gym.data.inputs import is_labelled, unlabelled
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
@@ -273,56 +273,33 @@ def find_named_runs(folders: Sequence[Path], acquired: Sequence[dict[str, Any]])
 
 
 @dataclass(frozen=True)
-class OldUnit:
-    """A unit that was acquired: the place of its run among the earlier ones, its id and its owner."""
+class MatchedAcquiredUnit:
+    """A unit of a submission that was acquired before, as a row of acquired.parquet.
 
-    run: int
-    unit: str
-    owner: str
-
-
-@dataclass(frozen=True, eq=False)
-class MatchedAcquiredUnits:
-    """Units of a submission that were acquired before, their identities now, and what they were acquired as.
-
-    ``tied_to`` is the earlier unit that each was matched with, as overrides name it (`RUN:UNIT`): it may be a copy of
+    ``tied_to`` is the earlier unit that it was matched with, as overrides name it (`RUN:UNIT`): it may be a copy of
     what was acquired.
     """
 
-    unit: list[str]
-    identity: list[str]
-    old: list[OldUnit]
-    tied_to: list[str]
-    score: Values
-    reason: Text
+    unit: str
+    identity: str  # now
+    run: str  # that acquired it
+    period: str
+    old_unit: str  # what it was acquired as
+    old_owner: str
+    score: float
+    reason: str
+    tied_to: str
 
-    def __len__(self) -> int:
-        return len(self.unit)
-
-    @staticmethod
-    def none() -> MatchedAcquiredUnits:
-        """Nothing was acquired before."""
-        return MatchedAcquiredUnits([], [], [], [], np.empty(0), np.empty(0, dtype=np.str_))
+    @property
+    def called(self) -> str:
+        """The period of the run that acquired it, else the run's id."""
+        return run_called(self.period, self.run)
 
 
-def known_table(known: MatchedAcquiredUnits, runs: Sequence[AcquiredRun]) -> pa.Table:
+def known_table(known: Sequence[MatchedAcquiredUnit]) -> pa.Table:
     """Tabulate the units that were acquired before, in the order of the submissions."""
-    of = [runs[each.run] for each in known.old]
-    columns = {
-        "unit": known.unit,
-        "identity": known.identity,
-        "run": [each.run for each in of],
-        "period": [each.period for each in of],
-        "old_unit": [each.unit for each in known.old],
-        "old_owner": [each.owner for each in known.old],
-        "score": known.score,
-        "reason": known.reason.tolist(),
-        "tied_to": known.tied_to,
-    }
-    schema = pa.schema([
-        (name, pa.float64() if name == "score" else pa.string()) for name in columns
-    ])  # fmt: skip
-    return pa.table(columns, schema)
+    kinds = {each.name: pa.string() for each in fields(MatchedAcquiredUnit)} | {"score": pa.float64()}
+    return pa.Table.from_pylist([asdict(row) for row in known], pa.schema(kinds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,11 +356,6 @@ class AcquiredUnits:
         """Return the place of a row's run."""
         return int(np.searchsorted(self.start, row, side="right")) - 1
 
-    def acquired_as(self, row: int) -> OldUnit:
-        """Return what a unit was acquired as: the one that represents its tree."""
-        root = int(self.root[row])
-        return OldUnit(self.run_at(root), self.unit[root], self.owner[row])
-
     def name(self, row: int) -> str:
         """Name a unit as overrides do: ``RUN:UNIT``."""
         return f"{self.runs[self.run_at(row)].short}:{self.unit[row]}"
@@ -398,12 +370,19 @@ class AcquiredUnits:
         return {(self.runs[self.run_at(row)].short, unit): row for row, unit in enumerate(self.unit)}
 
     def named(
-        self, known: AcquiredMatches, units: list[str], identities: list[str]
-    ) -> MatchedAcquiredUnits:
-        """Name units of a submission that were acquired before, and their identities."""
-        rows = known.old.tolist()
-        old, tied_to = [self.acquired_as(row) for row in rows], [self.name(row) for row in rows]
-        return MatchedAcquiredUnits(units, identities, old, tied_to, known.score, known.reason)
+        self, known: AcquiredMatches, units: Iterable[str], identities: Iterable[str]
+    ) -> list[MatchedAcquiredUnit]:
+        """Name units of a submission that were acquired before, by what represents their trees."""
+        matches = zip(units, identities, known.old.tolist(), known.score, known.reason, strict=True)
+        rows = []
+        for unit, identity, old, score, reason in matches:
+            root = int(self.root[old])
+            run = self.runs[self.run_at(root)]
+            acquired = run.run, run.period, self.unit[root], self.owner[old]
+            rows.append(
+                MatchedAcquiredUnit(unit, identity, *acquired, float(score), str(reason), self.name(old))
+            )
+        return rows
 
 
 def _highest(records: Sequence[RunUnits]) -> dict[str, Values]:

@@ -33,7 +33,7 @@ from datamarket_gym.market.encoders import ContentError, stored
 from datamarket_gym.market.encoders.base import StoredEncoder
 from datamarket_gym.payout.acquired_data import (
     AcquiredUnits,
-    MatchedAcquiredUnits,
+    MatchedAcquiredUnit,
     UnitKind,
     kind_of_labels,
 )
@@ -217,10 +217,10 @@ class Inputs:
             *(n for n in names if acquired is not None and acquired.row_of(n) is not None),
         ]
 
-    def named_known(self, known: AcquiredMatches) -> MatchedAcquiredUnits:
+    def named_known(self, known: AcquiredMatches) -> list[MatchedAcquiredUnit]:
         """Name units that match previously acquired ones."""
-        if self.acquired is None or not len(known):
-            return MatchedAcquiredUnits.none()
+        if self.acquired is None:
+            return []
         owners = [self.identities[c] for c in self.owner[known.unit]]
         return self.acquired.named(known, [self.ids[i] for i in known.unit], owners)
 

@@ -31,7 +31,7 @@ from datamarket_gym.mechanism.allocation import Payments, floored, grid_of
 from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.representatives import canonical_training_set
-from datamarket_gym.payout.acquired_data import MatchedAcquiredUnits, known_table, priced_given
+from datamarket_gym.payout.acquired_data import MatchedAcquiredUnit, known_table, priced_given
 from datamarket_gym.payout.checks.plan import SettledDraft
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import quarantine_csv
@@ -122,7 +122,7 @@ class Results:
     payer: PayRule
     without_evidence: list[int]
     leaks: Leaks  # under the names of units and identities; ``inputs`` and ``payments`` are without them
-    known: MatchedAcquiredUnits  # acquired by earlier runs; likewise
+    known: list[MatchedAcquiredUnit]  # acquired by earlier runs; likewise
     asked: dict[str, Values] = field(default_factory=dict)  # as `measure_threshold` keeps it
 
     @property
@@ -345,7 +345,7 @@ def write_tables(results: Results, folder: Path) -> None:
     _write_canonical(results, folder / "canonical.parquet")
     _write(folder / "leaks.parquet", leak_table(results))
     if results.inputs.acquired is not None:
-        _write(folder / KNOWN, known_table(results.known, results.inputs.acquired.runs))
+        _write(folder / KNOWN, known_table(results.known))
     payments = payment_table(results)
     _write(folder / "payments.parquet", payments)
     rows = [list(row.values()) for row in payments.to_pylist()]
@@ -362,7 +362,7 @@ def payment_table(results: Results) -> pa.Table:
     inputs, (low, high), n = results.inputs, results.interval, len(results.names)
     leaked = Counter(results.leaks.identity.tolist())
     set_aside = leaked + Counter(inputs.removed) + Counter(row.identity for row in inputs.bad)
-    set_aside += Counter(results.known.identity)
+    set_aside += Counter(row.identity for row in results.known)
     played = np.bincount(inputs.owner, minlength=n).tolist()
     holder = distinct_pairs(inputs.owner, results.payments.clustering.label)[0]
     n_scored = len(inputs.identities)  # the others only bring a balance

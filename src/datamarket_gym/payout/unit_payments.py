@@ -25,7 +25,7 @@ from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.payout.manifest import UNITS
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import csv_text, first_words, from_csv, run_called
+from datamarket_gym.payout.names import csv_text, first_words, from_csv
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.checks.plan import SettledDraft
@@ -176,21 +176,15 @@ def _earlier_matches(results: Results) -> tuple[Codes, Codes]:
 
 def _set_aside(results: Results, settles: SettledDraft | None) -> Iterator[UnitPayment]:
     """Yield the units that are not in the game."""
-    leaks, known, acquired = results.leaks, results.known, results.inputs.acquired
+    leaks = results.leaks
     for unit, payee in zip(leaks.id.tolist(), leaks.identity.tolist(), strict=True):
         yield UnitPayment(unit, payee, 0, LEAKED)
-    runs = () if acquired is None else acquired.runs
-    for i, old in enumerate(known.old):
-        run = runs[old.run]
-        reason = f"{ACQUIRED}, in {run_called(run.period, run.run)}"
-        yield UnitPayment(
-            known.unit[i],
-            known.identity[i],
-            0,
-            reason,
-            matched_to=old.unit,
-            matched_by=str(known.reason[i]),
+    for row in results.known:
+        reason, match = (
+            f"{ACQUIRED}, in {row.called}",
+            {"matched_to": row.old_unit, "matched_by": row.reason},
         )
+        yield UnitPayment(row.unit, row.identity, 0, reason, **match)
     for false in () if settles is None else settles.found:
         yield UnitPayment(false.unit, false.identity, 0, FALSE)
     for bad in results.inputs.bad:

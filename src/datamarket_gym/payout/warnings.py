@@ -435,24 +435,21 @@ def _skipped_files(inputs: Inputs) -> Warnings:
 
 
 def acquired_from_others(results: Results) -> Warnings:
-    matches, acquired = results.known, results.inputs.acquired
-    theirs = [i for i, old in enumerate(matches.old) if old.owner != matches.identity[i]]
-    if acquired is None or not theirs:
+    theirs = [row for row in results.known if row.old_owner != row.identity]
+    if not theirs:
         return
     yield UnresolvedWarning.of(
         "acquired_from_others",
-        f"{counted(len(theirs), 'unit')} of {_identities(len({matches.identity[i] for i in theirs}))} "
-        f"{_were(len(theirs))} acquired before, from others",
+        f"{counted(len(theirs), 'unit')} of {_identities(len({row.identity for row in theirs}))} {_were(len(theirs))} "
+        "acquired before, from others",
         "They match what an earlier run has acquired, and earn nothing now. They may be copies of what others sold "
         "then, or sold under another name; or honest units were taken for older ones: look at some of them, and split "
         "those with --overrides, naming both (acquired.parquet has the names).",
         [
-            f"“{visible(matches.unit[i])}” of “{visible(matches.identity[i])}”: acquired in "
-            f"{acquired.runs[matches.old[i].run].called} from “{visible(matches.old[i].owner)}” as "
-            f"“{visible(matches.old[i].unit)}” ({matches.reason[i]}, {matches.score[i]:.3f})"
-            for i in theirs[:MOST_ITEMS]
+            f"“{visible(row.unit)}” of “{visible(row.identity)}”: acquired in {row.called} from "
+            f"“{visible(row.old_owner)}” as “{visible(row.old_unit)}” ({row.reason}, {row.score:.3f})"
+            for row in theirs
         ],
-        len(theirs),
     )
 
 

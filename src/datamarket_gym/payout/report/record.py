@@ -120,22 +120,16 @@ def _acquired(results: Results) -> Row | None:
     acquired, known = results.inputs.acquired, results.known
     if acquired is None:
         return None
-    pairs = Counter(
-        (old.run, old.owner, payee) for old, payee in zip(known.old, known.identity, strict=True)
-    )
+    pairs = Counter((row.called, row.old_owner, row.identity) for row in known)
     order = sorted(pairs.items(), key=lambda item: (item[0][1] == item[0][2], -item[1], item[0]))
     counts = np.diff([*acquired.start.tolist(), len(acquired)]).tolist()
     return {
         "how": value_message(results),
         "known": len(known),
         "runs": list(zip(acquired.runs, counts, strict=True)),
-        "pairs": [(acquired.runs[run], *pair, count) for (run, *pair), count in order[:_MOST_PAIRS]],
+        "pairs": [(*pair, count) for pair, count in order[:_MOST_PAIRS]],
         "pairs_left_out": max(0, len(order) - _MOST_PAIRS),
-        "units": [
-            (known.unit[i], known.identity[i], known.old[i], acquired.runs[known.old[i].run], str(known.reason[i]),
-             known.score[i])
-            for i in range(min(len(known), _MOST_UNITS))
-        ],
+        "units": known[:_MOST_UNITS],
         "units_left_out": max(0, len(known) - _MOST_UNITS),
     }  # fmt: skip
 
