@@ -13,12 +13,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from datamarket_gym import ProviderMarket, Utility, acquired_from, create, get_mechanism
+from datamarket_gym import (
+    GroundTruth,
+    ProviderMarket,
+    Submission,
+    Utility,
+    acquired_from,
+    create,
+    get_mechanism,
+)
 from datamarket_gym.analysis.metrics import pot_shares, provider_totals
 from datamarket_gym.analysis.redteam.attack_grid import feature_scale
 from datamarket_gym.analysis.spot_checks import CheckedAttack
 from datamarket_gym.analysis.theorems.deterrence import Checks
-from datamarket_gym.experiments.kinds.periods import Theft, continuing, divided
+from datamarket_gym.data.ground_truth import SubmittedProfile
+from datamarket_gym.experiments.kinds.periods import Theft, TwoPeriods, continuing, divided
 
 ATTACKS = {
     "split into 3 names": "sybil_split_k@3",
@@ -41,6 +50,7 @@ THEFTS = (
     Theft(called="its own, edited, noise 1", of="own", noise=[1.0]),
     Theft(called="as many edited copies of its own new ones, noise 1", of="new", noise=[1.0], last=True),
 )
+MIXES = "10 mixes of 4 for each old unit"
 MODES = {"as new": False, "discount": True}
 PAYS = get_mechanism("recommended")
 
@@ -89,6 +99,21 @@ def count_attacks(task: str, count: int) -> Iterator[str]:
         yield f"| {task} | {name} | {' | '.join(cells)} |"
 
 
+def with_mixes(periods: TwoPeriods, seed: int) -> SubmittedProfile:
+    """Return the second month with ten mixes of four old units of a class for each old unit, sold last."""
+    old, new, rng = periods.old, periods.honest.submission, np.random.default_rng(seed)
+    rows = np.repeat(np.arange(len(old)), 10)
+    same = [np.flatnonzero(old.label == label) for label in old.label]
+    parts = [rng.dirichlet(np.ones(4)) @ old.features[rng.choice(same[row], 4)] for row in rows]
+    ids, name = np.array([f"mix {i}" for i in range(len(rows))]), np.full(len(rows), periods.attacker)
+    last = new.times.max() + 1.0 + np.arange(len(rows))
+    mixes = Submission(ids, name, np.array(parts), old.label[rows], time=last)
+    truth, together = periods.honest.truth, Submission.concat([new, mixes])
+    made = np.r_[truth.owner, old.identity[rows]], np.r_[truth.source, old.id[rows]]
+    owners = GroundTruth(together.id, *made, truth.controller)
+    return SubmittedProfile(together, owners, periods.attacker, MIXES)
+
+
 def second_month(task: str, count: int) -> Iterator[str]:
     """Yield a line for each theft: the gain in the second month by what new units are paid for."""
     gains: dict[tuple[str, str], list[tuple[float, float]]] = {}
@@ -104,23 +129,24 @@ def second_month(task: str, count: int) -> Iterator[str]:
                 float((honest.totals < 0.1 * honest.totals.mean()).mean())
             )
             theta = None if honest.threshold is None else honest.threshold.theta
-            for theft in THEFTS:
-                if theft.evades and theta is None:
-                    continue
-                profile = periods.after(theft, theft.noise[0], 1.0 if theta is None else theta - 0.005)
+            cosine = 1.0 if theta is None else theta - 0.005
+            profiles = [
+                periods.after(theft, theft.noise[0], cosine)
+                for theft in THEFTS
+                if theta is not None or not theft.evades
+            ]
+            for profile in (*profiles, with_mixes(periods, market.seed)):
                 paid = PAYS.pay(profile.submission, utility)
                 who = periods.attacker
                 now = paid.total(profile.identities_of(who)) / honest.total([who])
                 share = (
                     pot_shares(provider_totals(paid, profile))[who] / pot_shares(honest.as_dict())[who]
                 )
-                gains.setdefault((theft.called, mode), []).append((now, share))
-    for theft in THEFTS:
-        if (theft.called, "as new") in gains:
-            cells = [
-                mean([row[i] for row in gains[theft.called, mode]]) for mode in MODES for i in range(2)
-            ]
-            yield f"| {task} | {theft.called} | {' | '.join(cells)} |"
+                gains.setdefault((profile.attack, mode), []).append((now, share))
+    for attack in (*(theft.called for theft in THEFTS), MIXES):
+        if (attack, "as new") in gains:
+            cells = [mean([row[i] for row in gains[attack, mode]]) for mode in MODES for i in range(2)]
+            yield f"| {task} | {attack} | {' | '.join(cells)} |"
     shares = [f"{np.mean(nothing[mode]):.0%}" for mode in MODES]
     yield f"| {task} | honest sellers paid less than a tenth of the mean | {shares[0]} | | {shares[1]} | |"
 

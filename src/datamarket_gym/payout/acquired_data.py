@@ -132,17 +132,19 @@ class RunUnits:
         return UnitKind(self.features.shape[1], width, labels, columns, str(self.encoder))
 
 
+def fits(matrix: Features, kind: type[np.floating[Any]]) -> bool:
+    """Tell whether a kind of numbers holds all of a matrix without loss."""
+    with np.errstate(over="ignore"):
+        return all(
+            block.dtype.itemsize <= np.dtype(kind).itemsize or np.array_equal(block, block.astype(kind))
+            for _, block in in_blocks(matrix)
+        )
+
+
 def shortest(matrix: Features) -> Features:
     """Return the numbers in the shortest kind that holds all of them without loss."""
-    for kind in (np.float16, np.float32):
-        with np.errstate(over="ignore"):
-            if all(
-                block.dtype.itemsize <= np.dtype(kind).itemsize
-                or np.array_equal(block, block.astype(kind))
-                for _, block in in_blocks(matrix)
-            ):
-                return np.asarray(matrix, dtype=kind)
-    return np.asarray(matrix)
+    kind = next((kind for kind in (np.float16, np.float32) if fits(matrix, kind)), None)
+    return np.asarray(matrix, dtype=kind)
 
 
 def kind_of_labels(label: NDArray[Any]) -> str:

@@ -24,14 +24,14 @@ from datamarket_gym.evidence.admissible_interval import UnitVectors, same_class_
 from datamarket_gym.evidence.graph import CollapsedMarket, Edges, find_collapse, seniority_ranks
 from datamarket_gym.evidence.leak_check import LabelledVectors, Leaks, copy_cosines
 from datamarket_gym.evidence.threshold import Threshold, honest_vectors, measure_threshold
-from datamarket_gym.execution.arrays import Codes, Values, distinct_pairs, in_blocks
+from datamarket_gym.execution.arrays import Codes, Values, distinct_pairs
 from datamarket_gym.execution.files import replacing, sha256, write_json, write_text
 from datamarket_gym.execution.parallel import compute
 from datamarket_gym.mechanism.allocation import Payments, floored, grid_of
 from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import Mechanism
 from datamarket_gym.mechanism.representatives import canonical_training_set
-from datamarket_gym.payout.acquired_data import MatchedAcquiredUnit, known_table, priced_given
+from datamarket_gym.payout.acquired_data import MatchedAcquiredUnit, fits, known_table, priced_given
 from datamarket_gym.payout.checks.plan import SettledDraft
 from datamarket_gym.payout.input_files import FILE as QUARANTINE
 from datamarket_gym.payout.input_files import quarantine_csv
@@ -401,8 +401,8 @@ def leak_table(results: Results) -> pa.Table:
     return pa.table({name: columns[name] for name in names})
 
 
-def leaked_units(results: Results, identity: str | None = None) -> list[Row]:
-    """List leaked units, of one identity or of all, as pages and screens show them."""
+def leaked_units(results: Results) -> list[Row]:
+    """List leaked units as the page shows them."""
     return [
         {
             "unit": visible(unit),
@@ -412,7 +412,6 @@ def leaked_units(results: Results, identity: str | None = None) -> list[Row]:
             "likeness": f"{like:.3f}",
         }
         for unit, owner, row, by, like in results.leaks.listed()
-        if identity in (None, owner)
     ]
 
 
@@ -503,12 +502,7 @@ def _write_canonical(results: Results, path: Path) -> None:
     features, label, weight = canonical_training_set(canonical)
     number = results.payments.scores.number[canonical.cluster]
     order = np.lexsort((canonical.keys, number))
-    with np.errstate(over="ignore"):
-        short = all(
-            block.dtype.itemsize <= 4 or np.array_equal(block, block.astype(np.float32))
-            for _, block in in_blocks(features)
-        )
-    dtype = np.float32 if short else np.float64
+    dtype = np.float32 if fits(features, np.float32) else np.float64
     progress = compute().progress
 
     def batch(rows: Codes) -> pa.Table:
