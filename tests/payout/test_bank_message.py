@@ -140,6 +140,24 @@ def test_euros_go_by_sepa_where_it_reaches_and_others_beside(tmp_path):
     assert not transfers[0]["sepa"]
 
 
+def test_one_number_at_two_banks_is_two_accounts():
+    accounts = {
+        n: to(n, iban="", account="12-34", bic=bic) for n, bic in (("a", "CHASUS33"), ("b", "CITIUS33"))
+    }
+    order = payment_order(
+        "b",
+        AT,
+        "USD",
+        {"a": 1, "b": 2},
+        accounts,
+        MARKET,
+        date(2026, 12, 1),
+        {"a": "x", "b": "x"},
+        [["a", "b"]],
+    )
+    assert [transfer.amount for transfer in order.transfers] == [1, 2]
+
+
 def test_long_names_are_cut_to_what_the_way_takes(tmp_path):
     name = "Ann " * 60
     far = to(name, iban="UA213223130000026007233566001")

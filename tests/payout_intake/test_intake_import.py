@@ -134,6 +134,19 @@ def test_what_the_clock_received_stands(here):
     assert times.exported.tolist() == [False, True]
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_the_clock_stands_also_where_one_of_the_two_has_no_labels(here, labelled):
+    """An export with labels does not bring forward what arrived without, nor the other way round."""
+    ledger, texts = open_ledger(here / "ledger.sqlite"), [row[3] for row in ROWS[:2]]
+    bare = unit_digests("text", unlabelled(2), texts)
+    full = unit_digests("text", np.array(["World", "Sport"]), texts)
+    records = bare if labelled else [one + other for one, other in zip(full, bare, strict=True)]
+    enter_batch(ledger, "alice", records, "text")
+    said = bring(here, *(("--label", "section") if labelled else ()))
+    assert "2 units of 1 submitter entered" in said
+    assert "2 were received by the log's own clock" in said
+
+
 @pytest.mark.parametrize("imported", [True, False])
 def test_units_are_known_with_their_labels_and_without(here, imported):
     """The log has labels and the run has none, or the other way round; other labels are refused by name."""

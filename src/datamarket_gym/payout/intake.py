@@ -377,14 +377,19 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
             "Correct the times; without a zone they are UTC"
         )
     with ledger.transaction(by) as transaction:
-        clocked, dated = _times_before(ledger, transaction.accounts.received, set(export.identity))
-        keys = list(zip(export.identity, export.digests, strict=True))
-        wrong = [i for i, key in enumerate(keys) if key in dated and when[i] not in dated[key]]
+        before = _times_before(ledger, transaction.accounts.received, set(export.identity))
+        # By its digest; else by its content, where the export has no labels, or what was handed in had none.
+        second = export.unlabelled or [_CONTENT + digest for digest in export.digests]
+        known = [
+            before.get((payee, one)) or before.get((payee, other)) or set()
+            for payee, one, other in zip(export.identity, export.digests, second, strict=True)
+        ]
+        wrong = [i for i, times in enumerate(known) if times and not times & {_CLOCK, when[i]}]
         if wrong:
             rows = listed(
                 (
                     f"{visible(export.ids[i])!r} of {visible(export.identity[i])!r}: {_utc(when[i])}, before "
-                    f"{_utc(min(dated[keys[i]]))}"
+                    f"{_utc(min(known[i]))}"
                     for i in wrong
                 ),
                 _FEW,
@@ -395,9 +400,11 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
                 f"{rows}. The time that was entered stands: correct these rows, or leave them out"
             )
         new: dict[str, list[bytes]] = {}
-        for i, (key, record) in enumerate(zip(keys, export.records, strict=True)):
-            if key not in dated and key not in clocked:
-                new.setdefault(key[0], []).append(record + struct.pack("<d", when[i]))
+        for payee, record, seconds, times in zip(
+            export.identity, export.records, when, known, strict=True
+        ):
+            if not times:
+                new.setdefault(payee, []).append(record + struct.pack("<d", seconds))
         if new:
             transaction.wait()
         entries = []
@@ -405,25 +412,29 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
             content = _content(records, export.what, source)
             entries.append(transaction.add(RECEIVED, payee=payee, content=content))
             transaction.digests[entries[-1].number] = b"".join(records)
-    known = sum(key in dated for key in keys)
+    clocked = sum(_CLOCK in times for times in known)
     units = sum(map(len, new.values()))
-    return EnteredExport(entries, units, known, len(keys) - known - units)
+    return EnteredExport(entries, units, len(known) - units - clocked, clocked)
+
+
+_CONTENT, _CLOCK = b"content ", float("-inf")
 
 
 def _times_before(
     ledger: Ledger, batches: Sequence[LedgerEntry], payees: set[str]
-) -> tuple[set[tuple[str, bytes]], dict[tuple[str, bytes], set[float]]]:
-    """Return the units that payees handed in by the clock of the log, and the times that exports had of others."""
+) -> dict[tuple[str, bytes], set[float]]:
+    """Return the times that exports had of units of payees, `_CLOCK` where the log received one by its clock.
+
+    Units with labels stand there by their content, too.
+    """
     own = [batch for batch in batches if batch.payee in payees]
-    clocked: set[tuple[str, bytes]] = set()
-    dated: dict[tuple[str, bytes], set[float]] = {}
+    times: dict[tuple[str, bytes], set[float]] = defaultdict(set)
     for batch, units in zip(own, read_digests(ledger, own), strict=True):
         for unit in units:
-            if unit.at is None:
-                clocked.add((batch.payee, unit.digest))
-            else:
-                dated.setdefault((batch.payee, unit.digest), set()).add(unit.at)
-    return clocked, {key: times for key, times in dated.items() if key not in clocked}
+            at = _CLOCK if unit.at is None else unit.at
+            times[batch.payee, unit.digest].add(at)
+            times[batch.payee, _CONTENT + unit.unlabelled].add(at)
+    return dict(times)
 
 
 def _utc(seconds: float) -> str:

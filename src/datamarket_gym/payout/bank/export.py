@@ -115,8 +115,9 @@ def payment_order(
     group = {name: number for number, names in enumerate(joined) for name in names}
     together: dict[tuple[object, str], list[str]] = {}
     for payee in sorted(lines):
-        number = plain(accounts[payee].number)
-        key = (group[payee], number) if payee in group and number else (payee, "")
+        to = accounts[payee]
+        number = to.iban or " ".join(filter(None, (plain(to.account), to.bic, to.clearing)))
+        key = (group[payee], number) if payee in group and to.number else (payee, "")
         together.setdefault(key, []).append(payee)
     for payees in together.values():
         to, amount = accounts[payees[0]], sum(lines[payee] for payee in payees)

@@ -134,7 +134,7 @@ def account_name(payee: str) -> str:
     """Return a payee as part of a beancount account: letters, digits and hyphens; a hash tells altered names apart."""
     plain = re.sub(r"[^A-Za-z0-9]+", "-", payee).strip("-")[:40]
     name = plain[:1].upper() + plain[1:]
-    if name == payee:
+    if name == payee and not re.search(r"-[0-9a-f]{8}$", name):
         return name
     return f"{name or 'Payee'}-{hashlib.sha256(payee.encode()).hexdigest()[:8]}"
 
