@@ -87,6 +87,7 @@ def test_a_bad_name_nets_with_its_owner_and_not_without(tmp_path):
     assert cents(apart)["seller 1"] > cents(together)["seller 1"]
     assert cents(apart, "entitled") == cents(together, "entitled")
     assert payments(together)["seller 3"]["paid_together_with"] == "seller 1"
+    assert run_of(together).joined == [["seller 1", "seller 3"]]  # for the bank
     file = written(tmp_path / "o.toml", f'[[split]]\nidentities = ["seller 3"]\n{SIGNED}')
     split = run_by_accuracy(tmp_path / "split", columns, overrides=file, linkage={"confirm": "same"})
     assert cents(split) == cents(apart)

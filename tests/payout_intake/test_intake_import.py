@@ -118,6 +118,9 @@ def test_times_in_the_future_and_no_times_are_refused(here):
         write(here / "portal.csv", [*ROWS, ("x", "bob", "World", "late", when)])
         assert words in bring(here, code=2)
     assert open_ledger(here / "ledger.sqlite").accounts().tip == before
+    for when in (1e15, -1.0):
+        write(here / "portal.csv", [("x", "bob", "World", "late", when)])
+        assert f"'x' {'1e+15' if when > 0 else '1969-12-31 23:59:59'}" in bring(here, code=2)
     said = intake(here, "intake", "import", "portal.csv", "--text", "text", code=2)
     assert "no column 'identity'" in said
 

@@ -149,7 +149,10 @@ def _print_totals(accounts: Accounts) -> None:
     codes = accounts.currencies
     table = make_table("", *codes, title="Totals", right=codes, whole=codes)
     totals = [accounts.totals_in(code) for code in codes]
-    names = [name for name in (totals[0] if totals else ()) if any(total[name] for total in totals)]
+    always = ("paid", "owed", "kept from forfeits")
+    names = [
+        n for n in (totals[0] if totals else ()) if n in always or any(total[n] for total in totals)
+    ]
     print_rows(
         table,
         (

@@ -369,11 +369,11 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
         raise SubmissionError(f"{export.where} does not say whose units it holds, or when they came")
     require_writable("identity", export.identity)
     when = export.time.tolist()
-    late = [i for i, seconds in enumerate(when) if seconds > time.time()]
+    late = [i for i, seconds in enumerate(when) if not 0 <= seconds <= time.time()]
     if late:
         rows = listed((f"{visible(export.ids[i])!r} {_utc(when[i])}" for i in late), _FEW, "; ")
         raise SubmissionError(
-            f"{counted(len(late), 'unit')} of {export.where} came in the future, by its column of times: {rows}. "
+            f"{counted(len(late), 'unit')} of {export.where} came in the future or before 1970, by its times: {rows}. "
             "Correct the times; without a zone they are UTC"
         )
     with ledger.transaction(by) as transaction:
@@ -438,7 +438,10 @@ def _times_before(
 
 
 def _utc(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):  # beyond what dates can say
+        return f"{seconds:g}"
 
 
 def _seconds(batch: LedgerEntry) -> float:
