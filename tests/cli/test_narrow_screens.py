@@ -56,7 +56,7 @@ def test_audit_pay_and_explain_wrap_names(files):
         printed("explain", files / "pay", "--payee", LONG.format(0)),
     ]
     for text in texts:
-        assert "…" not in text
+        assert "…" not in text.replace("… and", "")  # more rows than are shown
         assert "a-rather-long" in text
 
 

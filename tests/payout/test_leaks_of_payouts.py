@@ -96,7 +96,7 @@ def test_a_run_without_leaks_says_nothing_of_them(calm):
 
 def test_explain_says_it(loud):
     found = explain(loud, "leaker")
-    assert (found.paid, found.units, found.clusters, found.owned) == (0, 3, 0, 0)
+    assert (found.paid, found.units, found.counted) == (0, 3, 0)
     assert [(row["unit"], row["row"]) for row in found.leaked] == [(f"leak {i}", i) for i in range(3)]
     assert (found.without_its_evidence, found.without_any_evidence) == (None, 0)
     assert without_its_evidence(loud, "leaker") == 0

@@ -345,7 +345,7 @@ def test_given_what_was_acquired_new_units_are_paid_the_same_and_known_ones_noth
     assert given == first
     assert "acquired_from_others" in warned(paid[1])
     words = " ".join((paid[1] / "report.html").read_text().split())
-    assert "The scores of these alone come to" in words
+    assert "All others are paid as new" in words
 
 
 def test_scores_may_be_asked_of_a_database_and_stay_with_the_run(folder, tmp_path):

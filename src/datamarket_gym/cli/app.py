@@ -108,9 +108,9 @@ def _import_command(name: str) -> Any:
 
 
 def _trust(addresses: list[str] | None) -> None:
-    from datamarket_gym.payout.ledger.store import trust_ledger
-
     for address in addresses or ():
+        from datamarket_gym.payout.ledger.store import trust_ledger  # with the libraries of databases
+
         trust_ledger(address)
 
 

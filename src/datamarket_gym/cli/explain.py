@@ -24,7 +24,7 @@ from datamarket_gym.payout.explain import (
     counterfactual_messages,
     covered_lines,
     describe_validation_rows,
-    match_messages,
+    match_row,
     match_summary,
     no_coverage_error,
     other_messages,
@@ -33,10 +33,12 @@ from datamarket_gym.payout.explain import (
 )
 from datamarket_gym.payout.explain import explain as explain_payment
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
+from datamarket_gym.payout.names import first_words, visible
 from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.statements.record import MOST_MATCHES, Explanation
 from datamarket_gym.registry import Document
+
+_UNITS = 10
 
 
 class ExplainOptions(Document):
@@ -100,6 +102,22 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
     name = escape(visible(explanation.identity))
     Console().print(f"[bold]{name}[/] {payment_messages(explanation)}", highlight=False)
     say(submission_messages(explanation))
+    if explanation.unit_payments:
+        money, units = Currency(explanation.currency), explanation.unit_payments[:_UNITS]
+        table = make_table(
+            "unit", "", money.code, "why nothing", title="What its units earn", right=[money.code]
+        )
+        rows = (
+            (
+                visible(row.unit),
+                first_words(row.content, 40),
+                money.shown(row.amount),
+                visible(row.reason, 200),
+            )
+            for row in units
+        )
+        print_rows(table, rows)
+        say_more(explanation.units, " in units.csv", len(units))
     covered = explanation.needs
     if covered is not None:
         lines = covered_lines(covered) if contents is None else covered_lines(covered, contents)
@@ -109,10 +127,8 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
     say(match_summary(explanation))
     if explanation.matches:
-        say("What matched what", "italic")
-        for match in explanation.matches:
-            for indent, line in zip((2, 4), match_messages(match), strict=True):
-                say(line, indent=indent)
+        table = make_table("matched", "by", "earlier", "paid to", title="What matched what")
+        print_rows(table, map(match_row, explanation.matches))
     else:
         say("None of its units was matched with another.")
     if explanation.matches_in_all > SHOWN:

@@ -32,30 +32,24 @@ from datamarket_gym.payout.validation_coverage import Needs
 SECRET = "They are secret: keep this to yourself."
 SHOWN = 20
 """So many items of a longer list are shown."""
-_LEAST = 10
-_LONGEST = 60
+_LEAST, _LONGEST = 10, 60
 
 Lines = Iterator[tuple[int, str]]
 """Indents and lines."""
 
 
 def covered_lines(covered: NeedsCovered, contents: Sequence[str] | None = None) -> Lines:
-    """Say how many validation rows a payee's units cover, and its best units; with ``contents`` also which rows."""
+    """Say how many validation rows a payee's units cover; with ``contents`` also which rows, by its best units."""
     yield (
         0,
         f"Of the {counted(covered.of, 'validation row')} its units cover {covered.rows:,}, {covered.well:,} of them "
         f"well; to {covered.nearest:,} no other unit comes nearer.",
     )
-    if covered.units:
-        yield 0, "Its best units:"
-    for unit in covered.units:
+    for unit in covered.units if contents is not None else ():
         nearest = f", to {unit.nearest:,} of them nearer than all" if unit.nearest else ""
-        rows = f"covers {counted(unit.rows, 'row')}, {unit.well:,} well{nearest}"
-        yield 2, f"{visible(unit.unit)}: score {unit.score:.5f}; {rows}"
-        if contents is None:
-            continue
+        yield 2, f"{visible(unit.unit)} covers {counted(unit.rows, 'row')}, {unit.well:,} well{nearest}:"
         for row in unit.needs:  # with the line of the others their parts add up to the score
-            yield 4, f"{row.part / unit.score:6.1%}  {_named_row(row.row, contents)}"
+            yield 4, f"{row.part / unit.score:6.1%}  {_named_row(row.row, contents or ())}"
             near = "nearest" if row.place == 1 else f"number {row.place:,}"
             share = f"gets {row.share:.1%} of what it pays"
             yield 12, f"covered {row.degree:.0%}; {near} of {counted(row.units, 'unit')}; {share}"
@@ -122,21 +116,19 @@ def payment_messages(record: Explanation) -> str:
     """Say what is paid, and between what it could have come out; to be read after the payee's name."""
     money = Currency(record.currency)
     low, high = money.shown(record.low), money.shown(record.high)
-    return f"is paid {money.code} {money.shown(record.paid)} ({low} to {high} at {record.level:.0%})."
+    share = f"{record.paid / record.amount:.1%} of {money.code} {money.shown(record.amount)}"
+    return f"is paid {money.code} {money.shown(record.paid)} ({low} to {high} at {record.level:.0%}), {share}."
 
 
 def submission_messages(record: Explanation) -> Iterator[str]:
     """Say what it submitted, and how much of that counts for it."""
-    error = f" ± {record.score_error:.4f}" if record.score_error >= 0.00005 else ""  # not ± 0.0000
-    yield (
-        f"It submitted {record.units:,} units, which are in {record.clusters:,} clusters; it owns {record.owned:,} of "
-        f"these. Its score is {record.score:.4f}{error}{record.measured}."
-    )
-    if record.repeated or record.for_others:
-        yield (
-            f"{record.counted:,} of its units count for it, {record.repeated:,} repeat its own, and "
-            f"{record.for_others:,} count for others who came earlier."
-        )
+    parts = [
+        (record.counted, "count for it"),
+        (record.repeated, "repeat its own"),
+        (record.for_others, "count for others who came earlier"),
+    ]
+    counts = ", ".join(f"{count:,} {what}" for count, what in parts if count or what == parts[0][1])
+    yield f"It submitted {counted(record.units, 'unit')}; {counts}. {record.earning:,} earn something."
 
 
 def match_summary(record: Explanation) -> Iterator[str]:
@@ -225,19 +217,25 @@ def counterfactual_messages(record: Explanation) -> str:
     return f"Without the evidence in its clusters it would have been paid {own}; {everywhere} {amount}."
 
 
-def match_messages(match: OwnMatch) -> tuple[str, str]:
-    """Say what matched what; and why, which was earlier and who is paid for it."""
-    paid = [visible(name) for name in match.paid_to]
-    more = f" and {match.paid_names - len(paid)} more" if match.paid_names > len(paid) else ""
-    when, then = (
-        "" if batch is None else f" ({batch.words})" for batch in (match.received, match.other_received)
+def match_row(match: OwnMatch) -> tuple[str, str, str, str]:
+    """Return the cells of a match: what matched what, why, which was earlier, and who is paid for it."""
+    paid = listed([visible(name) for name in match.paid_to], len(match.paid_to))
+    more = (
+        f" and {match.paid_names - len(match.paid_to)} more"
+        if match.paid_names > len(match.paid_to)
+        else ""
+    )
+    unit, other = (
+        visible(name) + ("" if batch is None else f" ({batch.words})")
+        for name, batch in ((match.unit, match.received), (match.other, match.other_received))
     )
     earlier = {"unit": "its own", "other": "the other", "neither": "neither"}[match.earlier]
-    if match.drawn:
-        earlier += ", drawn at random"
     return (
-        f"{visible(match.unit)}{when} and {visible(match.other)} of {visible(match.of)}{then}",
-        f"{', '.join(match.reasons)} {match.score:.4f}; earlier: {earlier}; paid to {', '.join(paid)}{more}",
+        f"{unit} and {other} of {visible(match.of)}",
+        f"{', '.join(match.reasons)} {match.score:.4f}"
+        + (f": “{first_words(match.shared_words)}”" if match.shared_words else ""),
+        earlier + (", drawn at random" if match.drawn else ""),
+        paid + more,
     )
 
 

@@ -446,9 +446,6 @@ class Explanation(Shown):
     balance: int
     opening: int  # that an earlier run had carried
     divided: str  # what the amount is divided by, in words for payees
-    measured: str  # what a score is a part of, in words
-    score: float
-    score_error: float
     units: int
     leaked: list[TableRow]
     earlier_runs: list[str]  # earlier runs that the run builds on, as people know them
@@ -462,8 +459,6 @@ class Explanation(Shown):
     indirect: int  # of these: matched with another's unit only through further units
     counted_for: list[CountedFor]
     counted_for_in_all: int
-    clusters: int
-    owned: int
     matches: list[OwnMatch]
     matches_in_all: int
     matched_payees: list[MatchedPayee]
@@ -520,8 +515,7 @@ def explain_payee(
         groups=manifest["interval"]["groups"],
         opening=manifest["opening_balances"].get(name, 0),
         divided=manifest["paid_for"]["plain"],
-        measured=manifest["paid_for"]["score"],
-        **{name: row[name] for name in ("score", "score_error", "units")},
+        units=row["units"],
         leaked=[
             {"unit": r["unit"], "row": r["validation_row"], "by": r["by"], "likeness": r["likeness"]}
             for r in tables.leaks.get(name, ())
@@ -537,8 +531,6 @@ def explain_payee(
         indirect=sum(unit not in directly for unit in mine[elsewhere].tolist()),
         counted_for=counted_for[:MOST_NAMES],
         counted_for_in_all=len(counted_for),
-        clusters=len(np.unique(start)),
-        owned=len(owned),
         matches=[_own_match(tables, pair) for pair in pairs[:most_matches]],
         matches_in_all=len(pairs),
         matched_payees=matched,
