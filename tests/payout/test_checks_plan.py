@@ -1,10 +1,11 @@
 """The plan of checks: how many checks, what they cost, what they leave, and who is carried instead."""
 
+import json
 from datetime import UTC, datetime, time, timedelta
 
 import numpy as np
 import pytest
-from checks_files import paid
+from checks_files import answered, paid
 from payout_files import cents, copied, events
 
 from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
@@ -17,6 +18,7 @@ from datamarket_gym.payout.checks.plan import (
     paid_payees,
     read_check_plan,
 )
+from datamarket_gym.payout.checks.settle import sample_checks, settle
 from datamarket_gym.payout.ledger.account_statements import describe_entry
 from datamarket_gym.payout.ledger.runs import run_of
 from datamarket_gym.payout.manifest import read_manifest
@@ -140,4 +142,10 @@ def test_a_round_that_was_announced_stays_and_its_value_is_64_digits(folder):
     assert make_plan(folder, PlanRequest(announce="drand", checks=4)).plan.announced == first
     with pytest.raises(ParameterError, match="64 digits"):
         draw_checks(folder, "drand 8f0c")
+    with pytest.raises(DataMarketError, match="cannot change any more"):
+        sample_checks(folder, PlanRequest(price="2.00"), "8F0C" * 16)
     assert draw_checks(folder, "8F0C" * 16).announced == first
+    answered(folder)
+    settle(folder)
+    words = json.loads((folder / "certificate.json").read_text())["words"]
+    assert "was changed 1 times before the draw" in words

@@ -55,7 +55,7 @@ REQUESTED_PROOF = (
 )
 """What a payee is asked for, of each drawn unit."""
 LOCAL_SEED = (
-    "The units were drawn by a seed of the operator's own machine, not by a public number announced beforehand: payees "
+    "The units are drawn by a seed of the operator's own machine, not by a public number announced beforehand: payees "
     "have only the operator's word that the sample was not chosen."
 )
 """What a local seed weakens."""

@@ -338,12 +338,11 @@ def certificate_text(run: Path) -> str:
     words, announced = [certificate.words], was_announced(settles, drawn)
     if not announced:
         words.append(LOCAL_SEED)
-    plans = [
-        CheckPlan.model_validate_json(e.content["plan"]) for e in record.history if e.kind == "planned"
-    ]
-    changes = len({plan.announced for plan in plans} - {""}) - 1
-    if changes > 0:
-        words.append(f"What was announced as the beacon was changed {changes} times before the draw.")
+    plans = [e.content["plan"] for e in record.history if e.kind == "planned"]
+    if announced and len(plans) > 1:
+        words.append(
+            f"The plan, or what was announced, was changed {len(plans) - 1} times before the draw."
+        )
     return json_text(
         {**certificate.model_dump(mode="json"), "announced": announced, "words": " ".join(words)}
     )

@@ -121,6 +121,11 @@ def sample_checks(
         raise DataMarketError(
             "checks of this run were drawn already, and their plan cannot change after that; leave its options out"
         )
+    if beacon and asked:
+        raise DataMarketError(
+            "with a beacon that is known the plan cannot change any more, or it could be chosen to draw what pleases; "
+            "leave its options out"
+        )
     if record.draw is None and (record.plan is None or asked):
         make_plan(run, request, by)
     manifest, plan = read_manifest(run), read_check_plan(run)
@@ -150,7 +155,7 @@ class SettledChecks:
 def draft_folder(run: Path) -> Path:
     """Return the folder of the next draft: june-2 beside june, june-3 beside june-2."""
     if (run / _NEXT).is_file():
-        return run.parent / (run / _NEXT).read_text(encoding="utf-8")
+        return run.parent / Path((run / _NEXT).read_text(encoding="utf-8")).name
     base, _, last = run.name.rpartition("-")
     later = settled_by(read_manifest(run)) is not None and base and last.isdecimal()
     stem, number = (base, int(last) + 1) if later else (run.name, 2)
