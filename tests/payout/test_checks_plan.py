@@ -148,4 +148,4 @@ def test_a_round_that_was_announced_stays_and_its_value_is_64_digits(folder):
     answered(folder)
     settle(folder)
     words = json.loads((folder / "certificate.json").read_text())["words"]
-    assert "was changed 1 times before the draw" in words
+    assert "was changed 1 time before the draw" in words

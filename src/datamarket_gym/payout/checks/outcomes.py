@@ -19,7 +19,7 @@ from typing import Literal
 from datamarket_gym.analysis.theorems.deterrence import Checks, certified_checks
 from datamarket_gym.analysis.theorems.leakage import Externality
 from datamarket_gym.data.readers.tables import Table
-from datamarket_gym.display import listed
+from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError, RunError, SubmissionError, UnknownNameError
 from datamarket_gym.execution.files import (
     claimed,
@@ -45,7 +45,6 @@ from datamarket_gym.payout.checks.plan import (
     CARRIED_FILE,
     EARLIER_FILE,
     FOLDER,
-    CheckPlan,
     SettledDraft,
     carried_text,
     paid_payees,
@@ -341,7 +340,7 @@ def certificate_text(run: Path) -> str:
     plans = [e.content["plan"] for e in record.history if e.kind == "planned"]
     if announced and len(plans) > 1:
         words.append(
-            f"The plan, or what was announced, was changed {len(plans) - 1} times before the draw."
+            f"The plan, or what was announced, was changed {counted(len(plans) - 1, 'time')} before the draw."
         )
     return json_text(
         {**certificate.model_dump(mode="json"), "announced": announced, "words": " ".join(words)}

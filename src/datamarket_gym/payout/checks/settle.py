@@ -435,16 +435,14 @@ def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) 
     pot, forfeited, rest = (
         f"{spec.currency} {spec.money.text(minor)}" for minor in (spec.minor, lost, spec.minor - lost)
     )
-    messages = []
-    if failed and spec.forfeit == "payee":
+    names, messages = listed(map(visible, failed), _NAMED), []
+    if failed:
         messages.append(
-            f"{listed(map(visible, failed), _NAMED)} failed: paid nothing. Their false units are taken out; the others "
-            "stay in the game, unpaid, so that a name that was made to fail is no gain for another."
-        )
-    elif failed:
-        messages.append(
-            f"{listed(map(visible, failed), _NAMED)} failed: {counted(len(found), 'unit')} are taken out, the false "
-            "ones and those of the same payee that they were matched with. Their other units are paid."
+            f"{names} failed: paid nothing. Their false units are taken out; the others stay in the game, unpaid, so "
+            "that a name that was made to fail is no gain for another."
+            if spec.forfeit == "payee"
+            else f"{names} failed: {counted(len(found), 'unit')} are taken out, the false ones and those of the same "
+            "payee that they were matched with. Their other units are paid."
         )
     if carried:
         messages.append(
@@ -456,8 +454,8 @@ def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) 
         if keep_forfeited
         else f"A new draft divides all of {pot} among the others, with the {forfeited} forfeited here."
     )
-    end = "the checks that were made stand in the new draft."
-    if failed:
-        end = "the new draft has other amounts, so that units may be drawn of it that were not."
-    messages.append(f"This run can no longer be approved after that; {end}")
+    end = (
+        "units may be drawn of it that were not." if failed else "the checks that were made stand in it."
+    )
+    messages.append(f"This run can no longer be approved after that, but the new draft can; {end}")
     return SettlementPreview(messages, [], failed, carried, True)
