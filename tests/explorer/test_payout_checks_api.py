@@ -146,7 +146,7 @@ def test_a_day_that_is_none_is_told(june, client, which):
     payee = run_of(june).lines[0].identity
     at = {"ledger": "market/ledger.sqlite", "payee": payee, "until": "June"}
     said = asked.get(f"/api/payout/ledger/{which}", params=at)
-    assert (said.status_code, "2026-06-30" in said.json()["error"]) == (422, True)
+    assert (said.status_code, said.json()["error"].startswith("until: ")) == (422, True)
 
 
 def test_approving_needs_the_token_typed_by_its_own_page(june, client, monkeypatch):

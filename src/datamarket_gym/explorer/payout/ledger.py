@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 
-from datamarket_gym.errors import DataMarketError, ParameterError, require_choice
+from datamarket_gym.errors import DataMarketError, require_choice
 from datamarket_gym.execution.progress import Progress
 from datamarket_gym.explorer.files import NamedPlaces
 from datamarket_gym.explorer.payout.checks import LedgerAddress, export_ledger
@@ -33,7 +33,6 @@ from datamarket_gym.explorer.payout.runs import (
 from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.payout.ledger import transactions
 from datamarket_gym.payout.ledger.account_statements import (
-    AccountStatement,
     account_page,
     account_statement,
     balances_by_payee,
@@ -53,7 +52,6 @@ from datamarket_gym.payout.ledger.disputes import (
 )
 from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.runs import ledger_at
-from datamarket_gym.payout.ledger.store import Ledger
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.statements.page import file_name
 from datamarket_gym.payout.verify import verify_ledger
@@ -127,6 +125,7 @@ def _dispute_place(site: Site, request: Any) -> str:
 
 
 DisputePlace = Annotated[str, Find(_dispute_place)]
+Day = datetime.date | None
 Shown = Annotated[NamedPlaces, Find(lambda site, _: site.places, {})]
 
 
@@ -196,18 +195,12 @@ def entries_page(where: str, query: LedgerTable, progress: Progress) -> dict[str
 
 
 def payee_page(
-    ledger: LedgerAddress,
-    payee: str,
-    runs: RunIds,
-    since: str = "",
-    until: str = "",
-    *,
-    progress: Progress,
-) -> dict[str, Any]:
+    ledger: LedgerAddress, payee: str, runs: RunIds, since: Day = None, until: Day = None, *, progress: Progress
+) -> dict[str, Any]:  # fmt: skip
     """Show the account of one payee."""
     progress.stage("adding up the account")
     accounts = ledger_at(ledger).accounts()
-    statement = _statement(accounts, payee, since, until)
+    statement = account_statement(accounts, payee, since, until)
     return {
         **account_page(statement),
         "held": statement.held,
@@ -218,17 +211,6 @@ def payee_page(
 
 def _amount(code: str, minor: int) -> str:
     return f"{code} {Currency(code).shown(minor)}"
-
-
-def _statement(accounts: Accounts, payee: str, since: str, until: str) -> AccountStatement:
-    return account_statement(accounts, payee, _day("from", since), _day("to", until))
-
-
-def _day(name: str, text: str) -> datetime.date | None:
-    try:
-        return datetime.date.fromisoformat(text) if text else None
-    except ValueError:
-        raise ParameterError(name, text[:40], "write a day as 2026-06-30") from None
 
 
 def _runs(accounts: Accounts, ids: Mapping[str, str], payee: str | None = None) -> list[dict[str, Any]]:
@@ -263,34 +245,24 @@ def act(ledger: LedgerAddress, action: Action, *, progress: Progress) -> dict[st
     """Enter something by hand; return what was entered, in words."""
     require_choice("action", action.action, ACTIONS)
     progress.stage("entering it into the ledger")
-    return {"words": _enter(ledger_at(ledger), action)}
-
-
-def _enter(ledger: Ledger, action: Action) -> list[str]:
-    why, by = action.why, action.by
-    if action.action in BY_HAND:
-        enter = BY_HAND[action.action][0]
-        if action.action == "correct" and action.of is None:
-            raise DataMarketError("a correction names the entry that it corrects; give its number")
-        needed = {
-            name for name, each in signature(enter).parameters.items() if each.default is each.empty
-        }
-        given = {name: getattr(action, name) for name in uses(action.action)}
-        given = {
-            name: value for name, value in given.items() if name in needed or value not in ("", None)
-        }
-        return entry_messages(enter(ledger, **given))
+    entered, why, by = ledger_at(ledger), action.why, action.by
     if action.action == "sent":
-        batch = transactions.confirm(ledger, action.batch, action.reference, by)
+        batch = transactions.confirm(entered, action.batch, action.reference, by)
         sent = _amount(batch.currency, sum(batch.lines.values()))
-        return [f"batch {batch.id}: {sent} sent to {len(batch.lines):,} payees"]
+        return {"words": [f"batch {batch.id}: {sent} sent to {len(batch.lines):,} payees"]}
     if action.action == "cancel":
-        batch = transactions.cancel(ledger, action.batch, why, by)
-        return [f"batch {batch.id}: cancelled; all of it is owed again"]
-    least = action.least or None
-    return rule_messages(
-        transactions.set_rules(ledger, action.approvals, least, action.currency, by).rules
-    )
+        batch = transactions.cancel(entered, action.batch, why, by)
+        return {"words": [f"batch {batch.id}: cancelled; all of it is owed again"]}
+    if action.action == "rules":
+        least = action.least or None
+        after = transactions.set_rules(entered, action.approvals, least, action.currency, by)
+        return {"words": rule_messages(after.rules)}
+    if action.action == "correct" and action.of is None:
+        raise DataMarketError("a correction names the entry that it corrects; give its number")
+    enter, given = BY_HAND[action.action][0], dict(action)
+    needed = [name for name, each in signature(enter).parameters.items() if each.default is each.empty]
+    fields = [name for name in uses(action.action) if name in needed or given[name] not in ("", None)]
+    return {"words": entry_messages(enter(entered, **{name: given[name] for name in fields}))}
 
 
 def uses(action: str) -> list[str]:
@@ -369,10 +341,10 @@ def router(site: Site) -> APIRouter:
 
     @routes.get("/statement")
     def get_statement(
-        ledger: str, payee: str, since: str = "", until: str = "", form: str = "html"
+        ledger: str, payee: str, since: Day = None, until: Day = None, form: str = "html"
     ) -> Response:
         accounts = ledger_at(places.ledger(ledger)).accounts()
-        statement, name = _statement(accounts, payee, since, until), file_name(payee)
+        statement, name = account_statement(accounts, payee, since, until), file_name(payee)
         if form == "csv":
             return attached(name.removesuffix(".html") + ".csv", statement_csv(statement), "text/csv")
         return attached(name, statement_html(statement), "text/html")
