@@ -39,7 +39,7 @@ from datamarket_gym.explorer.workers import explain_error
 from datamarket_gym.payout.acquired_data import acquired_messages
 from datamarket_gym.payout.ledger.account_statements import describe_entry, format_time
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, RunRecord
+from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, run_of
 from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
 from datamarket_gym.payout.manifest import NAME as MANIFEST
@@ -392,7 +392,6 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
         "later": run_id_at("" if record.superseded is None else record.superseded[1], runs) or None,
         "ledger": None if receipt is None else ledgers.get(ledger_address(receipt.ledger)),
         "warnings": warning_rows(warnings),
-        "open": record.state not in (*APPROVED, "superseded"),
         "facts": _facts(manifest, record, spec),
         "divided": f"Divided among {manifest['identities']:,} payees by {divided}. The payments add up to the "
         "amount exactly.",

@@ -48,17 +48,6 @@ const matches = (found, run) => {
     el("ul", { class: "matches" }, cards));
 };
 
-const matchedWith = (found, run) => {
-  const { matched_payees: matched, matched_payees_in_all: all } = found.record;
-  if (!matched.length) return null;
-  return el("section", {},
-    el("h2", {}, "With whom"),
-    grid(all > matched.length ? `${matched.length} of ${many(all)} others` : "Others whose units matched some of its own",
-      ["who", ["its units", true], ["of these count for others", true], ["of those, for them", true], "why"],
-      matched.map((each) => [payeeLink(run, each.name), many(each.units), many(each.for_others), many(each.for_them),
-        Object.entries(each.reasons).map(([code, n]) => `${found.reasons[code]?.[0] || seen(code)} ${many(n)}`).join(", ")])));
-};
-
 const asking = (label, key, path, state, payee, shown) => {
   const place = el("div", { "aria-live": "polite" });
   const body = () => ({ run: state.value.run, ...(payee === null ? {} : { payee }) });
@@ -81,10 +70,10 @@ const showPayee = async (main, state) => {
     el("p", { class: "lead" }, name(payee), ` ${seen(found.paid)}`),
     facts([["units", many(one.units)], ["count for it", many(one.counted)], ["repeat its own", many(one.repeated)], ["count for others", many(one.for_others)],
       ...(one.leaked.length ? [["validation rows", many(one.leaked.length)]] : []), ...(one.acquired.length ? [["acquired before", many(one.acquired.length)]] : []), ...(one.unusable.length ? [["could not be used", many(one.unusable.length)]] : [])]),
+    el("p", {}, el("a", { href: link("/payout/run", { run, tab: "units", unit: payee }) }, "What each of its units earns")),
     words(found.submitted),
     words(found.matched),
     matches(found, run),
-    matchedWith(found, run),
     words(found.others),
     el("section", {}, el("h2", {}, "What if"),
       el("p", {}, seen(found.without)),
@@ -108,6 +97,14 @@ const nextLink = (run, found) => {
   return found.next.page ? el("a", { class: "press", href: link(`/payout/${found.next.page}`, { run }) }, found.next.label) : null;
 };
 
+const warningsOf = ({ state, warnings: list }) => {
+  const approved = ["approved", "paid"].includes(state);
+  if (state === "superseded") return null;
+  if (!list.length) return el("p", { class: "note good" }, approved ? "It was approved without a warning." : "No warnings stand before this run.");
+  const words = `${many(list.length)} ${list.length === 1 ? "warning" : "warnings"}`;
+  return el("section", {}, el("h2", {}, words, approved ? " accepted at the approval" : " to look at before approving"), warnings(list));
+};
+
 const head = (run, found) => [
   el("p", {}, el("a", { href: "/payout" }, "All payout runs")),
   el("div", { class: "payout-head" },
@@ -118,9 +115,7 @@ const head = (run, found) => [
     el("p", {}, el("strong", {}, "Next: "), seen(found.next.words)),
     nextLink(run, found)),
   facts(found.facts),
-  found.warnings.length
-    ? el("section", {}, el("h2", {}, `${many(found.warnings.length)} ${found.warnings.length === 1 ? "warning" : "warnings"} ${found.open ? "to look at before approving" : "accepted at the approval"}`), warnings(found.warnings))
-    : el("p", { class: "note good" }, found.open ? "No warnings stand before this run." : "It was approved without a warning."),
+  warningsOf(found),
 ];
 
 const payments = (state, found) => {

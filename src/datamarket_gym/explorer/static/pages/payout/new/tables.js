@@ -237,12 +237,12 @@ const badRows = (page, bad) => {
 };
 
 /** What the columns seem to be that nobody has said yet. */
-const suggested = (page, { suggested: guesses, refused }) => {
-  const names = Object.keys(guesses);
+const suggested = (page, { suggested: guesses, refused, tables }) => {
+  const names = Object.keys(guesses).filter((key) => !tables.submissions.roles[guesses[key]]?.includes(key));
   if (!names.length || !refused) return null;
   const label = (key) => page.form.roles.find((role) => role.name === key).label;
   return el("div", { class: "note" }, el("p", {}, "By their names and first rows: ", names.map((key, i) => [i ? ", " : "", `${label(key)} is `, name(guesses[key])]), "."),
-    button({ name: "suggested", label: "Take these columns", kind: "main", onclick: () => page.choose(guesses) }));
+    button({ name: "suggested", label: "Take these columns", kind: "main", onclick: () => page.choose(Object.fromEntries(names.map((key) => [key, guesses[key]]))) }));
 };
 
 /** What was found. */
