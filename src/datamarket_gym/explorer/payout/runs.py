@@ -52,7 +52,6 @@ from datamarket_gym.payout.manifest import (
 )
 from datamarket_gym.payout.money import LEVEL, Currency, thousands
 from datamarket_gym.payout.names import from_csv
-from datamarket_gym.payout.report.charts import MOST_SHOWN, DrawnPayment, drawn_payments
 from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import read_draft
 from datamarket_gym.payout.report.record import evidence_message, explain_reason, period_message
@@ -233,8 +232,8 @@ def summary(record: RunRecord, accounts: Accounts) -> dict[str, Any]:
 _NEXT = {
     "drawn": ("Its spot checks are drawn. Go through them, then settle: whoever failed is paid nothing.", "checks",
               "Go through the checks"),
-    "planned": ("Before it is approved, {checks} of each payee are checked. Plan and draw them.{accept}", "checks",
-                "Plan the checks"),
+    "planned": ("Before it is approved, {checks} of each payee are checked. Draw them.{accept}", "checks",
+                "Draw the checks"),
     "draft": ("It asks for no checks. Read the report, then approve it.{accept}", "checks", "Approve it"),
     "checked": ("Its checks are settled. Read the report, then approve it.{accept}", "checks", "Approve it"),
     "approved": ("It is approved, and what it pays is owed. Order the payments, send them, and mark it as paid.",
@@ -264,8 +263,7 @@ def next_step(record: RunRecord, warnings: int) -> dict[str, str]:
 
 ROWS = 50
 """Rows of a page of a table."""
-_INTERVAL = ("payment", "low", "high", "without_evidence")
-_AMOUNTS = (*_INTERVAL, "entitled", "balance", "amount")
+_AMOUNTS = ("payment", "low", "high", "without_evidence", "entitled", "balance", "amount")
 _FILES = {"payments": "payments.parquet", "units": "units.csv"}
 _SEARCHED = {"payments": ("identity",), "units": ("unit", "content", "payee", "cluster", "matched_to")}
 
@@ -397,8 +395,6 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
         "amount exactly.",
         "level": f"{LEVEL:.0%}",
         "balances": has_balances(spec, [line.balance for line in record.lines]),
-        "chart": _chart(run, spec.money),
-        "drawn": min(MOST_SHOWN, len(record.lines)),
         "evidence": {
             "used": manifest["evidence"]["used"],
             "why": evidence_message(Threshold.model_validate(threshold)),
@@ -446,13 +442,6 @@ def _facts(manifest: dict[str, Any], record: RunRecord, spec: PayoutSpec) -> lis
         ("carried forward", money.shown(owed) if owed else ""),
     ]
     return [(name, value) for name, value in facts if value]
-
-
-def _chart(folder: Path, money: Currency) -> dict[str, Any]:
-    """Describe the highest payments, as the report draws them."""
-    rows = _table(folder, "payments", _stamp(folder)).slice(0, MOST_SHOWN).to_pylist()
-    payments = [DrawnPayment(r["identity"], *(money.signed(r[key]) for key in _INTERVAL)) for r in rows]
-    return drawn_payments(payments, money)
 
 
 def _inputs(manifest: dict[str, Any], record: RunRecord) -> list[dict[str, Any]]:

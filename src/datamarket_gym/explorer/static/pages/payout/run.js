@@ -1,6 +1,5 @@
 // One run: what it is, its payments, evidence, checks of its files, why each payee is paid, and what to do next.
 import { ask, attempt, problem } from "../../lib/ask.js";
-import { draw } from "../../lib/chart.js";
 import { button, tabs } from "../../lib/controls.js";
 import { content, el, facts, fill, many, name, seen } from "../../lib/dom.js";
 import { grid, pagedTable, remote } from "../../lib/table.js";
@@ -120,7 +119,6 @@ const head = (run, found) => [
 
 const payments = (state, found) => {
   const { run, search, sort, page } = state.value;
-  const chart = el("div");
   const list = pagedTable({
     fetch: remote("/api/payout/table", () => ({ run, table: "payments" })), name: "payments", caption: "Payments", word: "payees",
     asked: { search, sort, page }, onstate: (chosen) => state.set(chosen),
@@ -142,13 +140,9 @@ const payments = (state, found) => {
   });
   const node = el("div", {},
     el("p", {}, seen(found.divided)),
-    chart,
-    el("p", { class: "soft" }, `The picture shows the ${found.drawn === 1 ? "only payment" : `${found.drawn} highest payments`}. Low and high: how far a payment could have come out otherwise (${found.level}). Choose a payee to read why.`),
+    el("p", { class: "soft" }, `Low and high: how far a payment could have come out otherwise (${found.level}). Choose a payee to read why.`),
     list);
-  node.begin = async () => {
-    await draw(chart, { ...found.chart, name: "highest-payments", label: `The ${found.drawn} highest payments as bars, each with its interval; the table beneath has all of them.` });
-    await list.ready;
-  };
+  node.begin = () => list.ready;
   node.follow = () => list.follow({ search: state.value.search, sort: state.value.sort, page: state.value.page });
   return node;
 };

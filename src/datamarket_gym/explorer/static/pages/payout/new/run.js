@@ -172,7 +172,7 @@ const result = (found) =>
       ? el("p", { class: "soft" }, "Nothing was entered into the market's ledger. The run lies among the uploads, and goes when the explorer ends.")
       : el("p", {}, "The run is in the ledger as a draft. Nobody is paid until it is approved."),
     el("p", { class: "tools" }, el("a", { href: link("/payout/run", { run: found.place }), "data-link": "run" }, "Open the run: payments, reasons, report"),
-      found.dry ? null : el("a", { href: link("/payout/checks", { run: found.place }) }, found.checks ? "Plan the checks" : "Approve it")),
+      found.dry ? null : el("a", { href: link("/payout/checks", { run: found.place }) }, found.checks ? "Draw the checks" : "Approve it")),
     found.notes.map((words) => el("p", { class: "note" }, words)),
     found.warnings.length ? [el("p", {}, el("strong", {}, `${found.warnings.length} ${found.warnings.length === 1 ? "warning stands" : "warnings stand"} before the money`)), warnings(found.warnings, "warned")] : null,
     grid(found.identities > found.payments.length ? `The ${found.payments.length} largest payments of ${many(found.identities)}` : "Payments",
