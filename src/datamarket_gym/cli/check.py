@@ -15,6 +15,7 @@ from datamarket_gym.display import counted
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.checks.draw import CHECKS_FILE as CHECKS
+from datamarket_gym.payout.checks.draw import LOCAL_SEED
 from datamarket_gym.payout.checks.outcomes import CERTIFICATE, NOT_MADE, record_answers
 from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PlanRequest, published
@@ -22,6 +23,8 @@ from datamarket_gym.payout.checks.review_page import LETTERS, LetterTerms
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
 from datamarket_gym.payout.checks.settle import Sample, draw_messages, failure_messages, sample_checks
 from datamarket_gym.payout.checks.settle import settle as settle_checks
+from datamarket_gym.payout.ledger.entries import APPROVED
+from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, run_of
 from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.stored_inputs import places_of
@@ -86,8 +89,9 @@ def _print_sample(run: Path, sampled: Sample) -> None:
     if rows:
         print_rows(make_table(*heads, title=title, right=(heads[0], heads[3]), boxed=True), rows)
     say_more(len(drawn.draws), f" in {CHECKS}")
-    say(draw_messages(drawn))
-    if sampled.checked:
+    said = draw_messages(drawn)
+    say([each for each in said if each != LOCAL_SEED] if sampled.checked else said)
+    if sampled.checked:  # the certificate says it
         _print_checked(run)
     elif drawn.draws:
         say(
@@ -99,10 +103,19 @@ def _print_sample(run: Path, sampled: Sample) -> None:
 
 
 def _print_checked(run: Path) -> None:
-    certificate = run / CERTIFICATE
-    say(f"checked; the certificate is {certificate}; then: datamarket ledger approve {run}")
-    if certificate.is_file():
-        say(read_json(certificate)["words"])
+    """Print what the checks leave to gain, the warnings that stand, and the command that accepts them."""
+    accounts = ledger_of(run).accounts()
+    record = run_of(run, accounts)
+    say(read_json(run / CERTIFICATE)["words"])
+    if record.state in APPROVED:
+        say(f"The run is {record.state}.")
+        return
+    warned = current_warnings(accounts, record)
+    say([f"Warning: {each.title}. ({each.name})" for each in warned], WARNING)
+    accept = "".join(f" --accept {each.name}" for each in warned)
+    say(
+        f"checked; the certificate is {run / CERTIFICATE}; then: datamarket ledger approve {run}{accept}"
+    )
 
 
 @check.command("record")
