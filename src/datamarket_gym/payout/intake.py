@@ -25,7 +25,7 @@ import json
 import struct
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -431,7 +431,7 @@ def _times_before(
     times: dict[tuple[str, bytes], set[float]] = defaultdict(set)
     for batch, units in zip(own, read_digests(ledger, own), strict=True):
         for unit in units:
-            at = _CLOCK if unit.at is None else unit.at
+            at = unit.at if unit.exported else _CLOCK
             times[batch.payee, unit.digest].add(at)
             times[batch.payee, _CONTENT + unit.unlabelled].add(at)
     return dict(times)
@@ -444,8 +444,11 @@ def _utc(seconds: float) -> str:
         return f"{seconds:g}"
 
 
-def _seconds(batch: LedgerEntry) -> float:
-    return datetime.fromisoformat(batch.at).timestamp()
+class _Holder(NamedTuple):
+    at: float
+    number: int  # of the entry
+    payee: str
+    unit: LoggedUnit
 
 
 @dataclass(frozen=True)
@@ -455,20 +458,25 @@ class Arrivals(Shown):
     ledger: Ledger
     batches: tuple[LedgerEntry, ...]  # the earliest first
 
+    def holders(
+        self, wanted: Collection[bytes], payees: Collection[str] | None = None
+    ) -> dict[bytes, list[_Holder]]:
+        """Return who handed in these units and when, by their digests with their labels and without."""
+        batches = [each for each in self.batches if payees is None or each.payee in payees]
+        holders: dict[bytes, list[_Holder]] = defaultdict(list)
+        for batch, units in zip(batches, read_digests(self.ledger, batches), strict=True):
+            for unit in units:
+                for digest in {unit.digest, unit.unlabelled}.intersection(wanted):
+                    holders[digest].append(_Holder(unit.at, batch.number, batch.payee, unit))
+        return holders
+
     def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
         """Return when each unit first arrived under its identity."""
-        wanted: dict[str, set[bytes]] = defaultdict(set)
-        for owner, unit in zip(identity, digest, strict=True):
-            wanted[owner].add(unit)
-        time: dict[tuple[str, bytes], float] = {}
-        batches = [batch for batch in self.batches if batch.payee in wanted]
-        for batch, units in zip(batches, read_digests(self.ledger, batches), strict=True):
-            seconds = _seconds(batch)
-            for each in units:
-                for key in {each.digest, each.unlabelled} & wanted[batch.payee]:
-                    at = seconds if each.at is None else each.at
-                    time[batch.payee, key] = min(at, time.get((batch.payee, key), at))
-        return [time.get(key) for key in zip(identity, digest, strict=True)]
+        holders = self.holders(set(digest), set(identity))
+        return [
+            min((h.at for h in holders.get(unit, ()) if h.payee == owner), default=None)
+            for owner, unit in zip(identity, digest, strict=True)
+        ]
 
 
 def read_arrivals(ledger: Ledger) -> Arrivals:
@@ -507,7 +515,7 @@ class IntakeReceipt(Shown):
         entry, content = self.entry, self.entry.content
         return {
             "receipt": FORMAT, "ledger": self.ledger, "entry": entry.number, "kind": entry.kind, "at": entry.at,
-            "identity": entry.payee, 
+            "identity": entry.payee,
             **{n: content[n] for n in ("units", "what", "sha256", "labels", "source") if n in content},
             "body": entry.body, "previous": entry.previous, "hash": entry.hash,
         }  # fmt: skip
@@ -676,13 +684,6 @@ class ReceivedTimes:
         )  # fmt: skip
 
 
-class _Holder(NamedTuple):
-    at: float
-    number: int  # of the entry
-    payee: str
-    unit: LoggedUnit
-
-
 @dataclass(frozen=True)
 class IntakeLog:
     """A log, as far as a run goes by it."""
@@ -742,7 +743,9 @@ class IntakeLog:
         """Find when units arrived under their identities; rows that did not have no time, and a reason."""
         plain = unit_digests(what, unlabelled(len(identity)), content)
         digests = unit_digests(what, label, content)
-        submitted, holders = set(zip(identity, plain, strict=True)), self._holders({*digests, *plain})
+        submitted = set(zip(identity, plain, strict=True))
+        with _naming(self.ledger):
+            holders = Arrivals(self.ledger, self.batches).holders({*digests, *plain})
         found: list[_Holder | None] = []
         before, missing = [], {}
         for row, (owner, digest, bare) in enumerate(zip(identity, digests, plain, strict=True)):
@@ -762,23 +765,11 @@ class IntakeLog:
             np.array([np.nan if h is None else h.at for h in found]),
             np.array([0 if h is None else h.number for h in found], dtype=np.int64),
             before,
-            np.array([h is not None and h.unit.at is not None for h in found]),
+            np.array([h is not None and h.unit.exported for h in found]),
             np.array(
                 [h is not None and h.unit.digest != d for h, d in zip(found, digests, strict=True)]
             ),
         ), missing
-
-    def _holders(self, wanted: set[bytes]) -> dict[bytes, list[_Holder]]:
-        """Return who handed in these units and when, by their digests with their labels and without."""
-        holders: dict[bytes, list[_Holder]] = defaultdict(list)
-        with _naming(self.ledger):
-            for batch, units in zip(self.batches, read_digests(self.ledger, self.batches), strict=True):
-                seconds = _seconds(batch)
-                for unit in units:
-                    for digest in {unit.digest, unit.unlabelled} & wanted:
-                        at = seconds if unit.at is None else unit.at
-                        holders[digest].append(_Holder(at, batch.number, batch.payee, unit))
-        return holders
 
     def _reason(
         self, what: str, owner: str, candidates: Sequence[_Holder], near: Sequence[_Holder]

@@ -749,11 +749,12 @@ def batch_hash(records: Sequence[bytes]) -> str:
 
 
 class LoggedUnit(NamedTuple):
-    """A unit of a batch: its digest, that without its label, and its time in the operator's export (UTC seconds)."""
+    """A unit of a batch: its digest and that without its label; when it arrived (seconds since 1970), by whose word."""
 
     digest: bytes
     unlabelled: bytes
-    at: float | None = None
+    at: float
+    exported: bool  # the operator's; else the clock's
 
 
 def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[LoggedUnit]]:
@@ -769,11 +770,13 @@ def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[lis
                 f"the digests of the batch of entry {entry.number} were changed: their hash is not the one in it"
             )
         records = (raw[at : at + width] for at in range(0, len(raw), width))
+        seconds = datetime.fromisoformat(entry.at).timestamp()
         yield [
             LoggedUnit(
                 record[:DIGEST_LENGTH],
                 record[DIGEST_LENGTH : 2 * DIGEST_LENGTH] if labelled else record[:DIGEST_LENGTH],
-                struct.unpack("<d", record[-8:])[0] if exported else None,
+                struct.unpack("<d", record[-8:])[0] if exported else seconds,
+                exported,
             )
             for record in records
         ]
