@@ -273,6 +273,12 @@ def test_who_looks_second_is_not_told_what_the_first_found(june, client):
     assert (list(got["refused"]), got["new"]) == ([str(again)], 1)
     assert "checked it before" in got["refused"][str(again)]
     assert [e.kind for e in run_of(june).history].count("answers") == 2  # one for each recording
+    for number, by, refused in ((again, "ben", False), (found["number"], "ben", True)):
+        seen = {"outcome": "answered", "by": "ann"} if refused else None
+        given = {"number": number, "outcome": "genuine", "by": by, "seen": seen}
+        body = {"run": "market/june", "by": by, "answers": [given]}
+        got = told(asked, asked.post(f"{API}/record", json=body))
+        assert (str(number) in got["refused"]) is refused  # ben has made the other check of this unit
 
 
 def told_twice(asked):

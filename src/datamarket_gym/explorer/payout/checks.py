@@ -382,14 +382,23 @@ def record(
                 new = len(patiently(lambda: record_answers(run, batch, True, by, single)).new)  # noqa: B023
                 break
             except RefusedAnswerError as error:
-                if accepted.pop(error.number, None) is None:
+                out = {error.number} & accepted.keys() or _same_unit(run, error.number) & accepted.keys()
+                if not out:
                     raise
-                refused[error.number] = str(error)
+                for number in out:
+                    refused[number] = str(error)
+                    del accepted[number]
     return {
         "new": new,
         "refused": {str(number): why for number, why in refused.items()},
         "answers": visible_answers(read_checks(run), answers_of(run), by),
     }
+
+
+def _same_unit(run: Path, number: int) -> set[int]:
+    """Return the checks of the unit of a check: the one named in a refusal may have been recorded before."""
+    every = read_checks(run).check_numbers.values()
+    return next((set(numbers) for numbers in every if number in numbers), set())
 
 
 def record_table(
