@@ -44,7 +44,7 @@ def sample(
     beacon: Annotated[
         str, Option(help="The value of the beacon that was announced, once it is known.")
     ] = "",
-    contact: Annotated[str, Option(help="Where payees send their proof, for the letters.")] = "",
+    contact: terminal.Contact = "",
     answer_by: Annotated[str, Option(help="Day by which payees answer, for the letters.")] = "",
     by: terminal.By = None,
 ) -> None:

@@ -26,7 +26,7 @@ from datamarket_gym.payout.ledger.account_statements import (
     statement_html,
 )
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
-from datamarket_gym.payout.settings import option
+from datamarket_gym.payout.settings import CONTACT_OPTION, option
 from datamarket_gym.payout.statements.page import (
     INDEX,
     StatementOptions,
@@ -53,7 +53,7 @@ class StatementsOptions(Document):
         "Name other payees and their units. Else they are called A, B, ..., and nobody else in a dispute is named.",
         False,
     )
-    contact: str | None = _page("Whom a payee who disagrees should write to, and by when.")
+    contact: str | None = CONTACT_OPTION
     since: datetime.date | None = _account("First day, such as 2026-01-01 (UTC).", option="from")
     until: datetime.date | None = _account("Last day.", option="to")
     form: Literal["text", "html", "csv"] | None = _account(
@@ -88,8 +88,6 @@ def statements(
         _write_pages(run, options.out, options.payee, pages)
     elif options.payee is None:
         raise typer.BadParameter("say whose account: --payee NAME")
-    elif options.contact:
-        raise typer.BadParameter("--contact is of pages: name a run instead of a ledger")
     else:
         _write_account(where, options.payee, options)
 

@@ -72,24 +72,25 @@ class _Market:
 
     named: Path | None = None
     values: dict[str, Any] | None = None
+    shown = False
 
 
 def use_market(file: Path | None) -> Path | None:
     """Take settings from this file; from market.toml in this folder where none is named."""
-    _Market.named, _Market.values = file, None
+    _Market.named, _Market.values, _Market.shown = file, None, False
     return file
 
 
-def market_settings() -> dict[str, Any]:
+def market_settings(*, is_shown: bool = False) -> dict[str, Any]:
     """Read the file of settings, by the names of their fields; empty where there is none."""
     from datamarket_gym.payout.market_file import FILE, read_market
 
+    file = _Market.named or Path(FILE)
     if _Market.values is None:
-        file = _Market.named or Path(FILE)
-        there = _Market.named is not None or file.exists()
-        _Market.values = read_market(file) if there else {}
-        if there:
-            typer.echo(f"settings: {file}", err=True)
+        _Market.values = read_market(file) if _Market.named or file.exists() else {}
+    if is_shown and _Market.values and not _Market.shown:
+        _Market.shown = True
+        typer.echo(f"settings: {file}", err=True)
     return _Market.values
 
 
@@ -138,6 +139,13 @@ By = Annotated[
     Option(
         help="Your name, for the ledger; that of market.toml, or the user's name, if left out.",
         callback=_from_market("by"),
+    ),
+]
+Contact = Annotated[
+    str,
+    Option(
+        help="Where payees write to, for statements and letters; that of market.toml if left out.",
+        callback=lambda typed: typed or str(market_settings().get("contact", "")),
     ),
 ]
 Checkpoints = Annotated[
@@ -200,7 +208,7 @@ def _add_options(
         def typed(*places: Any, **values: Any) -> None:
             values.pop("help_all", None)
             values.pop("config", None)
-            market = market_settings() if in_file else {}
+            market = market_settings(is_shown=True) if in_file else {}
             settings = {name: market[name] for name in in_file if name in market}
             for key, name in keys.items():
                 if (value := values.pop(key, None)) is not None and value != []:

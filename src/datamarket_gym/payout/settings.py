@@ -106,7 +106,9 @@ INTAKE_OPTION = option(
     is_file=True,
     in_file=True,
 )
-CONTACT_OPTION = option("Whom a payee who disagrees should write to, and by when.", in_file=True)
+CONTACT_OPTION = option(
+    "Where payees write to, for statements and for letters of spot checks.", in_file=True
+)
 BY_OPTION = option("Your name, for the ledger; the user's name if left out.", in_file=True)
 
 

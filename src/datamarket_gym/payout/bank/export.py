@@ -45,8 +45,7 @@ from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.report.pages import template_environment
-from datamarket_gym.payout.settings import option
-from datamarket_gym.registry import Document
+from datamarket_gym.payout.settings import PayerSettings, option
 
 MESSAGE = "pain.001"
 FORMATS = (MESSAGE, "csv")
@@ -354,21 +353,10 @@ def _order_warnings(order: PaymentOrder, message: bool) -> Iterator[str]:
         )
 
 
-class ExportRequest(Document):
+class ExportRequest(PayerSettings):
     """What is exported and how: the options of ``datamarket export``."""
 
     out: Path = option("File to write.", ...)
-    accounts: Path | None = option(
-        "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
-        "and town. Not needed for csv."
-    )
-    name: str | None = option("Name of the account holder who pays.", option="from")
-    account: str | None = option(
-        "IBAN of the paying account; or a number, with --from-bic.", option="from-account"
-    )
-    bic: str | None = option("BIC of the paying bank.", option="from-bic")
-    country: str | None = option("Country of the payer, two letters.", option="from-country")
-    town: str | None = option("Town of the payer.", option="from-town")
     run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")
     on: date | None = option("Day of payment; today if left out.")
     form: str = option("pain.001 (ISO 20022 XML, pain.001.001.09) or csv.", "pain.001", option="format")
