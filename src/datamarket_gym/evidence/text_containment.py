@@ -213,7 +213,8 @@ class WordPairs:
         """Leave these pairs out."""
         if not len(common):
             return self
-        rest = ~np.isin(self.pair, common)
+        place = np.searchsorted(common, self.pair)  # which are in ascending order
+        rest = common[np.minimum(place, len(common) - 1)] != self.pair
         return WordPairs(self.pair[rest], np.r_[0, np.cumsum(rest)][self.start])
 
     def keys(self) -> Keys:

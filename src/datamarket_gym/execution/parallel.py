@@ -16,6 +16,7 @@ import platform
 import sys
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -218,7 +219,8 @@ class Processes:
         with parallel_config(backend="loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=self.jobs, return_as="generator_unordered", timeout=self.timeout)
         known = tuple(sys.path), registered(dumps)
-        caller = _Caller(os.getpid(), in_worker(max(1, available_cores() // self.jobs)), known)
+        by = in_worker(max(1, available_cores() // self.jobs))
+        caller = _Caller(os.getpid(), by, known, uuid.uuid4().hex)
         try:
             yield from parallel(
                 delayed(_call_for)(caller, function, shared, place, task)
@@ -317,6 +319,10 @@ class _Caller:
     pid: int
     by: Compute
     known: tuple[tuple[str, ...], tuple[bytes, ...]]
+    token: str  # of what the tasks share
+
+
+_shared: dict[str, Any] = {}
 
 
 def _call_for(
@@ -326,7 +332,10 @@ def _call_for(
         return place, call(function, shared, task)
     _end_with_parent()
     adopt_registered(*caller.known)
-    return place, call_in_worker(function, shared, task, caller.by)
+    if caller.token not in _shared:  # one object for all tasks keeps what it has cached
+        _shared.clear()
+        _shared[caller.token] = shared
+    return place, call_in_worker(function, _shared[caller.token], task, caller.by)
 
 
 def registered(dumps: Callable[[Any], bytes]) -> tuple[bytes, ...]:

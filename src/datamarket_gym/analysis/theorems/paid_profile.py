@@ -168,8 +168,16 @@ def require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
     """Refuse payments whose clusters or shares do not follow from the submission; the mechanism with nothing left open.
 
     Evidence and shares are worked out again, with the truth only for those layers and rules that
-    declare an oracle: a mechanism that looked at more than it declares is caught here.
+    declare an oracle: a mechanism that looked at more than it declares is caught here. That is done once for each
+    profile, since audits compare one honest profile with many attacked ones.
     """
+    checked: dict[str, Mechanism] = paid.__dict__.setdefault("checked", {})
+    if mechanism.key not in checked:
+        checked[mechanism.key] = _require_from_submission(paid, mechanism)
+    return checked[mechanism.key]
+
+
+def _require_from_submission(paid: Paid, mechanism: Mechanism) -> Mechanism:
     submission, truth, payments = paid.profile.submission, paid.profile.truth, paid.payments
     if paid.utility is None:
         mechanism = paid.resolved(mechanism)
