@@ -18,7 +18,6 @@ from datamarket_gym.payout.ledger.runs import ledger_of, ledger_warnings, run_of
 from datamarket_gym.payout.statements.page import file_name
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.what_if import without_its_evidence
-from payout.payout_files import run
 
 
 @pytest.fixture(scope="module")
@@ -125,25 +124,12 @@ def test_units_are_those_of_the_csv_file(asking, months):
     assert asking("table", table="units", run="market/june", search="nobody at all")["rows"] == []
 
 
-def test_contents_needs_and_what_if_read_the_inputs(asking, months):
+def test_contents_are_those_of_the_inputs(asking, months):
     asked = {"run": "market/june", "payee": "attacker"}
     units = asking("contents", body=asked)["units"]
     matches = asking("why", run="market/june", payee="attacker")["record"]["matches"]
     assert set(units) == {match[end] for match in matches for end in ("unit", "other")}
     assert units[matches[0]["unit"]]["figures"] == units[matches[0]["other"]]["figures"]
-    assert any("row " in words for _, words in asking("needs", body=asked)["lines"])
-    assert "covered" in asking("least-covered", body={"run": "market/june"})["lines"][0][1]
-
-
-@pytest.mark.parametrize(
-    ("learner", "has"),
-    [("recommended", True), ("recommended(cap=1.0)", True), ("coverage", True), ("knn", False)],
-)
-def test_needs_are_offered_under_coverage_by_whatever_name(client, tmp_path, learner, has):
-    run(tmp_path / "market", learner=learner)
-    made = client(tmp_path / "market")
-    found = followed(made, made.get("/api/payout/run", params={"run": "market/run"})).json()
-    assert found["has_needs"] is has
 
 
 def test_verify_says_what_the_library_says(asking, months):

@@ -19,14 +19,10 @@ from datamarket_gym.explorer.payout.runs import Run, RunWithInputs, tables_of
 from datamarket_gym.explorer.routes import Routes, Site
 from datamarket_gym.payout.checks.review_page import render_content, unit_contents
 from datamarket_gym.payout.explain import (
-    SECRET,
     SHOWN,
-    RunCoverage,
     counterfactual_messages,
     covered_lines,
-    describe_validation_rows,
     match_summary,
-    no_coverage_error,
     other_messages,
     payment_messages,
     submission_messages,
@@ -44,7 +40,6 @@ from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.what_if import finished_results, without_its_evidence
 
 _LONGEST, _SIDE = 1500, 280  # characters of a text, pixels of a picture
-_NOTHING = "There is nothing to show here"
 _BLOCK = 2**16  # bytes
 
 
@@ -65,10 +60,10 @@ def explain(run: Run, payee: str, *, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _explanation(folder: Path, payee: str, with_rows: bool = False) -> Explanation:
+def _explanation(folder: Path, payee: str) -> Explanation:
     tables = tables_of(folder)
     require_known("payee", [payee], tables.number)
-    return explain_payee(tables, payee, SHOWN, with_rows)
+    return explain_payee(tables, payee, SHOWN)
 
 
 def contents(run: RunWithInputs, payee: str, *, progress: Progress) -> dict[str, Any]:
@@ -94,23 +89,6 @@ def what_if(run: RunWithInputs, payee: str, *, progress: Progress) -> dict[str, 
     }
 
 
-def covered_rows(run: RunWithInputs, payee: str, *, progress: Progress) -> dict[str, Any]:
-    """Name the validation rows that the payee's units cover; for the operator alone."""
-    progress.stage("reading the validation rows")
-    record = _explanation(run, payee, with_rows=True)
-    if record.needs is None:
-        raise no_coverage_error(_NOTHING)
-    words = describe_validation_rows(run)
-    return {"lines": list(covered_lines(record.needs, words)), "secret": SECRET}
-
-
-def least_covered(run: RunWithInputs, *, progress: Progress) -> dict[str, Any]:
-    """Name the validation rows that are covered least; for the operator alone."""
-    progress.stage("reading the validation rows")
-    needs = RunCoverage.read(run, None, _NOTHING)
-    return {"lines": list(needs.least_covered_lines()), "secret": SECRET}
-
-
 def statements_zip(run: Path, options: StatementOptions) -> Iterator[bytes]:
     """Pack all statements and index.csv; nothing is written to the run's folder."""
     with tempfile.TemporaryFile() as file:
@@ -133,8 +111,6 @@ def router(site: Site) -> APIRouter:
     routes.answer("GET", "/why", explain)
     routes.answer("POST", "/contents", contents)
     routes.answer("POST", "/what-if", what_if, long=True)
-    routes.answer("POST", "/needs", covered_rows)
-    routes.answer("POST", "/least-covered", least_covered)
 
     @routes.get("/statements")
     def get_statements(

@@ -400,7 +400,6 @@ def run_page(run: Run, runs: RunIds, ledgers: Ledgers, *, progress: Progress) ->
             "why": evidence_message(Threshold.model_validate(threshold)),
         },
         "acquired": for_page(acquired_messages(manifest, accounts)),
-        "has_needs": spec.learner.startswith(("coverage", "recommended")),
         "inputs": _inputs(manifest, record),
         "history": [entry_row(e) for e in record.history if e.kind not in _PER_PAYEE],
         "files": [name for name in DOWNLOADS if (run / name).is_file()],

@@ -47,15 +47,14 @@ const matches = (found, run) => {
     el("ul", { class: "matches" }, cards));
 };
 
-const asking = (label, key, path, state, payee, shown) => {
+const whatIf = (run, payee) => {
   const place = el("div", { "aria-live": "polite" });
-  const body = () => ({ run: state.value.run, ...(payee === null ? {} : { payee }) });
-  const open = () => attempt(place, async () => fill(place, shown(await ask(path, { body: body(), progress: place, cancellable: true }))));
-  return el("div", {}, button({ name: key, label, onclick: open, kind: payee === null ? "quiet" : "" }), place);
+  const open = () => attempt(place, async () => {
+    const got = await ask("/api/payout/what-if", { body: { run, payee }, progress: place, cancellable: true });
+    fill(place, el("p", { class: "note" }, seen(got.words)));
+  });
+  return el("div", {}, button({ name: "what-if", label: "What if without its evidence", onclick: open }), place);
 };
-
-/** Validation rows in lines, and that they are secret. */
-const rowLines = (got) => [lines(got.lines), el("p", { class: "note" }, got.secret)];
 
 /** The page of one payee of a run. */
 const showPayee = async (main, state) => {
@@ -77,11 +76,8 @@ const showPayee = async (main, state) => {
     el("section", {}, el("h2", {}, "What if"),
       el("p", {}, seen(found.without)),
       el("p", { class: "soft" }, "Without the evidence in its clusters alone: the market is scored again, which takes as long as scoring took."),
-      asking("What if without its evidence", "what-if", "/api/payout/what-if", state, payee, (got) => el("p", { class: "note" }, seen(got.words)))),
-    found.needs.length
-      ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs),
-        asking("Which validation rows they cover (for the operator alone)", "needs", "/api/payout/needs", state, payee, rowLines))
-      : null,
+      whatIf(run, payee)),
+    found.needs.length ? el("section", {}, el("h2", {}, "What its units are to the buyer"), lines(found.needs)) : null,
     el("section", {}, el("h2", {}, "Its statement"), statementLink(run, payee)));
 };
 
@@ -165,7 +161,6 @@ const units = (state, found) => {
   const node = el("div", {},
     el("p", {}, el("strong", {}, "Evidence used: "), el("code", {}, seen(found.evidence.used)), ". ", seen(found.evidence.why)),
     found.acquired ? el("p", {}, seen(found.acquired)) : null,
-    found.has_needs ? asking("Which validation rows are covered least (for the operator alone)", "least-covered", "/api/payout/least-covered", state, null, rowLines) : null,
     el("p", { class: "soft" }, "Search by a unit, its words, a payee or a cluster. Amounts sum to the payments, to the cent."), list);
   node.begin = () => list.ready;
   node.follow = () => list.follow({ search: state.value.unit, sort: state.value.unit_sort, page: state.value.unit_page });
