@@ -105,16 +105,6 @@ def test_three_known_validation_rows_switch_nothing_off(tmp_path):
     assert found[0].density <= found[1].density < found[0].density + 0.03
 
 
-def test_the_picture_shows_shares_of_pairs_by_cosine(said):
-    middle = np.convolve(said["bins"], [0.5, 0.5], "valid")
-    honest, copies = np.array(said["honest"]), np.array(said["copies"])
-    assert honest.sum() == pytest.approx(1.0, abs=1e-4)
-    assert copies.sum() == pytest.approx(1.0, abs=1e-4)
-    assert copies[middle > said["cost"]["theta"]].sum() > 0.9
-    assert honest[middle > said["cost"]["theta"]].sum() < 0.01
-    assert honest @ middle < 0.5 < copies @ middle
-
-
 def test_no_threshold_below_the_floor_is_used(asked):
     low = asked("auto").density
     assert asked(str(low)).theta == low

@@ -14,16 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import Field
 
 from datamarket_gym import __version__
 from datamarket_gym.data.content_keys import combined_keys
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import listed
-from datamarket_gym.evidence.admissible_interval import UnitVectors, same_class_similarities
 from datamarket_gym.evidence.graph import CollapsedMarket, Edges, find_collapse, seniority_ranks
-from datamarket_gym.evidence.leak_check import LabelledVectors, Leaks, copy_cosines
-from datamarket_gym.evidence.threshold import Threshold, honest_vectors, measure_threshold
+from datamarket_gym.evidence.leak_check import Leaks
+from datamarket_gym.evidence.threshold import Threshold, measure_threshold
 from datamarket_gym.execution.arrays import Codes, Values, distinct_pairs
 from datamarket_gym.execution.files import replacing, sha256, write_json, write_text
 from datamarket_gym.execution.parallel import compute
@@ -57,15 +55,6 @@ from datamarket_gym.payout.settings import (
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 _NOTHING_NEW = "what is new adds nothing to what the earlier runs have acquired"
-_BINS = np.round(np.linspace(-0.2, 1.0, 61), 10)
-
-
-class DrawnThreshold(Threshold):
-    """The threshold with the similarities that the report draws; empty where nothing was measured."""
-
-    bins: list[float] = Field(default_factory=list)
-    honest: list[float] = Field(default_factory=list)  # shares of pairs (of one class) per bin of cosine
-    copies: list[float] = Field(default_factory=list)  # shares of noisy copies with their originals
 
 
 def choose_evidence(
@@ -73,32 +62,12 @@ def choose_evidence(
     utility: UtilityOracle,
     spec: PayoutSpec,
     asked: dict[str, Values] | None = None,
-) -> DrawnThreshold:
+) -> Threshold:
     """Choose a threshold that the false-match cost and the density correction admit.
 
     ``asked`` is as `measure_threshold` keeps it.
     """
-    threshold = measure_threshold(submission, utility, spec.theta, asked)
-    drawn = DrawnThreshold.model_validate(threshold.model_dump())
-    honest = honest_vectors(submission, utility)
-    if honest is None or threshold.cost is None:
-        return drawn
-    return drawn.model_copy(update=_pictures(honest.pool(), spec.seed))
-
-
-def _pictures(pool: LabelledVectors, seed: int) -> dict[str, list[float]]:
-    norms = np.linalg.norm(pool.vectors, axis=1, keepdims=True)
-    unit: UnitVectors = (pool.vectors / norms).astype(np.float32)
-    code = np.unique(pool.classes, return_inverse=True)[1].astype(np.int64)
-    paired = np.bincount(code)[code] > 1
-    honest = same_class_similarities(unit[paired], np.unique(code[paired], return_inverse=True)[1], seed)
-    copies = copy_cosines(pool.vectors, seed, most=2000)
-    return {"bins": _BINS.tolist(), "honest": _shares(honest), "copies": _shares(copies)}
-
-
-def _shares(similarities: Values) -> list[float]:
-    counts = np.histogram(np.clip(similarities, _BINS[0], _BINS[-1]), bins=_BINS)[0]
-    return [round(float(share), 6) for share in counts / counts.sum()]
+    return measure_threshold(submission, utility, spec.theta, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +81,7 @@ class Results:
     spec: PayoutSpec
     inputs: Inputs
     utility: UtilityOracle
-    threshold: DrawnThreshold
+    threshold: Threshold
     mechanism: Mechanism
     overrides: list[Override]
     payments: Payments

@@ -38,6 +38,7 @@ from datamarket_gym.evidence.graph import (
 )
 from datamarket_gym.evidence.leak_check import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
+from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import claimed, make_folder, read_json, replacing, sha256, write_json
 from datamarket_gym.execution.parallel import compute, computing, one_thread
@@ -109,7 +110,6 @@ from datamarket_gym.payout.overrides import (
 )
 from datamarket_gym.payout.report.record import write_report
 from datamarket_gym.payout.results import (
-    DrawnThreshold,
     Results,
     choose_evidence,
     has_balances,
@@ -230,10 +230,10 @@ class FinishedRun:
         return form.read(require_as_written(self.folder, self.outputs, name))
 
 
-_THRESHOLD = Format[DrawnThreshold](
+_THRESHOLD = Format[Threshold](
     ".json",
     lambda path, threshold: write_json(path, threshold.model_dump(mode="json")),
-    lambda path: DrawnThreshold.model_validate(read_json(path)),
+    lambda path: Threshold.model_validate(read_json(path)),
 )
 
 
@@ -258,7 +258,7 @@ class PayoutPipeline(Pipeline):
         """Find the units that are validation rows."""
         return self.job.leaks
 
-    def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> DrawnThreshold:
+    def measure_threshold(self, submission: Submission, utility: UtilityOracle) -> Threshold:
         """Choose the threshold, or read which was chosen."""
         progress = self.run.progress
         progress.stage("checking which similarity threshold may be used")
@@ -333,7 +333,7 @@ def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows |
     pipeline = PayoutPipeline(mechanism, utility, job=job, run=run, reuse=reuse)
     progress.stage("looking for leaked validation rows")
     matching = pipeline.match(inputs.submission)
-    assert isinstance(matching.threshold, DrawnThreshold)
+    assert isinstance(matching.threshold, Threshold)
     clusters, playing = matching.clusters, inputs.playing(matching.rows)
     owners = payees(playing, spec, job.edge_table, job.overrides)
     progress.stage(f"scoring {clusters.n_clusters:,} clusters")
