@@ -85,7 +85,7 @@ def test_it_says_what_the_results_say(folder, results, names):
         code, found = inputs.identities.index(name), explain(folder, name)
         mine = np.unique(clusters.label[inputs.owner == code])
         division = results.division
-        leaked = leaked_units(results, name)
+        leaked = [row for row in leaked_units(results) if row["identity"] == name]
         assert (found.paid, found.entitled, found.balance) == (
             division.paid[code], division.entitled[code], division.balance[code],
         )  # fmt: skip

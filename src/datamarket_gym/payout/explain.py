@@ -233,7 +233,7 @@ def match_row(match: OwnMatch) -> tuple[str, str, str, str]:
     return (
         f"{unit} and {other} of {visible(match.of)}",
         f"{', '.join(match.reasons)} {match.score:.4f}"
-        + (f": “{first_words(match.shared_words)}”" if match.shared_words else ""),
+        + (f": “{first_words(match.shared_words.replace(' | ', ' … '))}”" if match.shared_words else ""),
         earlier + (", drawn at random" if match.drawn else ""),
         paid + more,
     )

@@ -139,6 +139,8 @@ def csv_text(
     """Write a CSV file; all text goes through `csv_safe` but amounts in the columns ``numbers``."""
 
     def cell(name: str, value: object) -> str:
+        if isinstance(value, str) and (not value or (value.isascii() and value.isalnum())):
+            return value  # most cells: nothing in them is a sign or separates cells
         is_number = name in numbers and _NUMBER.fullmatch(str(value))
         text = csv_safe(value) if isinstance(value, str) and not is_number else str(value)
         # Python's writer does not quote a carriage return, which ends a row.

@@ -456,7 +456,7 @@ def work_out(
                 results = compute_results(job, run, nearest)
                 progress.stage("writing tables", "rows")
                 write_tables(results, out)
-                write_units(results, job.inputs, job.settles, job.taken.opening, out)
+                write_units(results, job.settles, job.taken.opening, out)
                 progress.stage("storing acquired units")
                 write_acquired(results, job.unpaid, out)
                 if isinstance(job.spec.utility_function, Coverage):

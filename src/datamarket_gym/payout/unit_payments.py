@@ -13,23 +13,24 @@ Reading the file is light, as `explain` answers within a second; only writing it
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from datamarket_gym.errors import RunError
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import write_text
 from datamarket_gym.payout.manifest import UNITS
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import csv_text, first_words, from_csv
+from datamarket_gym.payout.names import csv_safe, csv_text, first_words, from_csv
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.checks.plan import SettledDraft
-    from datamarket_gym.payout.inputs import Inputs
     from datamarket_gym.payout.results import Results
 
 MATCHED, REPEATED = "matched", "repeats an own unit"
@@ -44,6 +45,7 @@ CARRIED_IN, CARRIED_ON = "carried from earlier runs", "carried to the next run"
 _COLUMNS = (
     "unit", "content", "payee", "amount", "currency", "cluster", "matched_to", "matched_by", "shared_words", "reason",
 )  # fmt: skip
+_PAYEE, _WORDS = _COLUMNS.index("payee"), _COLUMNS.index("shared_words")
 _LONGEST = 160  # characters of shared words
 
 
@@ -63,16 +65,14 @@ class UnitPayment:
 
 
 def unit_payments(
-    results: Results, submitted: Inputs, settles: SettledDraft | None, opening: dict[str, int]
+    results: Results, settles: SettledDraft | None, opening: dict[str, int]
 ) -> list[UnitPayment]:
     """List all submitted units: payee by payee in the order of payments, the best paid first.
 
-    ``submitted`` are the inputs before units were set aside as validation rows or as acquired before; ``opening`` are
-    the balances that earlier runs carried.
+    ``opening`` are the balances that earlier runs carried.
     """
     division, names = results.division, results.names
-    rows = [*_playing(results, submitted, settles, opening), *_set_aside(results, settles)]
-    rows = [replace(row, content=submitted.excerpts.get(row.unit, "")) for row in rows]
+    rows = [*_playing(results, settles, opening), *_set_aside(results, settles)]
     for name, balance in zip(names, division.balance, strict=True):
         carried = (opening.get(name, 0), CARRIED_IN), (-balance, CARRIED_ON)
         rows += [UnitPayment("", name, amount, reason) for amount, reason in carried if amount]
@@ -82,7 +82,7 @@ def unit_payments(
 
 
 def _playing(
-    results: Results, submitted: Inputs, settles: SettledDraft | None, opening: dict[str, int]
+    results: Results, settles: SettledDraft | None, opening: dict[str, int]
 ) -> Iterator[UnitPayment]:
     """Yield the units that are in the game."""
     from datamarket_gym.evidence.lineage import WORDS
@@ -213,33 +213,58 @@ def shared_words(text: str, other: str, longest: int = _LONGEST) -> str:
 
 
 def write_units(
-    results: Results,
-    submitted: Inputs,
-    settles: SettledDraft | None,
-    opening: dict[str, int],
-    folder: Path,
+    results: Results, settles: SettledDraft | None, opening: dict[str, int], folder: Path
 ) -> None:
     """Write units.csv."""
-    rows, money = unit_payments(results, submitted, settles, opening), results.spec.money
+    rows, money, excerpts = (
+        unit_payments(results, settles, opening),
+        results.spec.money,
+        results.inputs.excerpts,
+    )
     cells = (
         (
-            row.unit, row.content, row.payee, money.text(row.amount), money.code, row.cluster, row.matched_to,
-            row.matched_by, row.shared_words, row.reason,
+            row.unit, excerpts.get(row.unit, ""), row.payee, money.text(row.amount), money.code, row.cluster,
+            row.matched_to, row.matched_by, row.shared_words, row.reason,
         )
         for row in rows
     )  # fmt: skip
     write_text(folder / UNITS, csv_text(_COLUMNS, cells, ("amount", "cluster")))
 
 
+class UnitRows:
+    """The rows of units.csv by payee. A row is taken apart when it is asked for: a run may have a million."""
+
+    def __init__(self, path: Path) -> None:
+        self._rows: dict[str, list[list[str]]] = {}
+        with path.open(encoding="utf-8", newline="") as file:
+            csv.field_size_limit(1 << 24)
+            rows = csv.reader(file)
+            columns = next(rows, [])
+            if tuple(columns) != _COLUMNS:
+                raise RunError(f"{str(path)!r} has other columns than a run writes; run verify")
+            for row in rows:
+                self._rows.setdefault(row[_PAYEE], []).append(row)
+
+    def __iter__(self) -> Iterator[UnitPayment]:
+        return (_unit_payment(row) for rows in self._rows.values() for row in rows)
+
+    def of(self, payee: str) -> list[UnitPayment]:
+        """Return the rows of a payee, the best paid unit first."""
+        return [_unit_payment(row) for row in self._rows.get(csv_safe(payee), ())]
+
+    @cached_property
+    def shared_words(self) -> dict[tuple[str, str], str]:
+        """What a unit and the earlier one that it matches have in common, where words decided it."""
+        found = (_unit_payment(row) for rows in self._rows.values() for row in rows if row[_WORDS])
+        return {(row.unit, row.matched_to): row.shared_words for row in found}
+
+
+def _unit_payment(row: Sequence[str]) -> UnitPayment:
+    cells = {name: from_csv(cell) for name, cell in zip(_COLUMNS, row, strict=True)}
+    currency = Currency(cells.pop("currency"))
+    return UnitPayment(amount=currency.signed(cells.pop("amount")), **cells)
+
+
 def read_units(path: Path) -> list[UnitPayment]:
     """Read units.csv."""
-    with path.open(encoding="utf-8", newline="") as file:
-        csv.field_size_limit(1 << 24)
-        rows = [{name: from_csv(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-    plain = [column for column in _COLUMNS if column not in ("amount", "currency")]
-    return [
-        UnitPayment(
-            amount=Currency(row["currency"]).signed(row["amount"]), **{name: row[name] for name in plain}
-        )
-        for row in rows
-    ]
+    return list(UnitRows(path))

@@ -29,7 +29,7 @@ from datamarket_gym.payout.input_files import BadRow, read_quarantine
 from datamarket_gym.payout.manifest import KNOWN, NEEDS, UNITS, read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import drawn_under, run_called
-from datamarket_gym.payout.unit_payments import LEAKED, UnitPayment, read_units
+from datamarket_gym.payout.unit_payments import LEAKED, UnitPayment, UnitRows
 from datamarket_gym.payout.validation_coverage import Needs
 
 TableRow = dict[str, Any]
@@ -105,7 +105,7 @@ class RunTables:
     claims: dict[str, list[TableRow]]  # that identities are one payee, without effect; by each of them
     unusable: dict[str, list[BadRow]]  # rows that could not be used, by payee
     acquired: dict[str, list[TableRow]]  # units that earlier runs have acquired, by payee
-    unit_payments: dict[str, list[UnitPayment]]  # what each unit earns, by payee, the best paid first
+    unit_rows: UnitRows  # what each unit earns
     needs: Needs | None = None  # who covers which validation rows, where that is what is paid for
 
     @classmethod
@@ -128,7 +128,7 @@ class RunTables:
         acquired = _read_table(folder, KNOWN, outputs).to_pylist() if manifest.get("acquired") else []
         bad = read_quarantine(require_as_written(folder, outputs, QUARANTINE))
         needs = Needs.read(require_as_written(folder, outputs, NEEDS))
-        earning = read_units(require_as_written(folder, outputs, UNITS))
+        earning = UnitRows(require_as_written(folder, outputs, UNITS))
         return cls(
             manifest,
             payments.to_pylist(),
@@ -139,15 +139,9 @@ class RunTables:
             _claims(claims.to_pylist()),
             _group((row.identity, row) for row in bad),
             _group((row["identity"], row) for row in acquired),
-            _group((row.payee, row) for row in earning if row.unit),
+            earning,
             needs if len(needs) else None,
         )  # fmt: skip
-
-    @cached_property
-    def shared_words(self) -> dict[tuple[str, str], str]:
-        """What a unit and the earlier one that it matches have in common, where words decided it."""
-        rows = (row for rows in self.unit_payments.values() for row in rows)
-        return {(row.unit, row.matched_to): row.shared_words for row in rows if row.shared_words}
 
     @cached_property
     def names(self) -> list[str]:
@@ -501,7 +495,7 @@ def explain_payee(
     apart = [pair for pair in pairs if not pair.own]
     directly = {pair.mine for pair in apart}
     matched, matched_in_all = _matched_payees(tables, apart)
-    unit_payments = [row for row in tables.unit_payments.get(name, ()) if row.reason != LEAKED]
+    unit_payments = [row for row in tables.unit_rows.of(name) if row.unit and row.reason != LEAKED]
     counted_for = _counted_for(tables, mine[elsewhere])
     payee = row["paid_together_with"] or name
     return Explanation(
@@ -639,6 +633,7 @@ def _own_match(tables: RunTables, pair: _Pair) -> OwnMatch:
     units, (mine, other) = tables.units, pair[:2]
     one, two = int(units.came[mine]), int(units.came[other])
     owners, names = tables.owners(mine), (units.name(mine), units.name(other))
+    shared = tables.unit_rows.shared_words
     received, other_received = (
         next(iter(_received(tables, np.array([at]))), None) for at in (mine, other)
     )
@@ -654,7 +649,7 @@ def _own_match(tables: RunTables, pair: _Pair) -> OwnMatch:
         paid_names=len(owners),
         received=received,
         other_received=other_received,
-        shared_words=tables.shared_words.get(names) or tables.shared_words.get(names[::-1], ""),
+        shared_words=shared.get(names) or shared.get(names[::-1], ""),
     )
 
 
