@@ -189,11 +189,12 @@ def keep_others(needs: Path, leaks: Path, out: Path) -> None:
 
 
 def what_you_get(statements: Path, author: str) -> list[str]:
-    """What a statement says of the money, as text."""
+    """What a statement says of the money, as text: its first lines, and the units that earn most."""
     [page] = statements.glob(f"{author}-*.html")
-    said = page.read_text(encoding="utf-8").partition("<h2>What you get</h2>")[2].partition("<h2>")[0]
-    lines = (re.sub(r"<[^>]+>", "", html.unescape(line)).strip() for line in re.split(r"\n|</p>", said))
-    return [part for line in lines if line for part in textwrap.wrap(line, 104)]
+    said = page.read_text(encoding="utf-8").partition("<main>")[2].partition("<h2>What you sent")[0]
+    lines = re.findall(r"<(?:p|tr)\b[^>]*>(.*?)</(?:p|tr)>", said, flags=re.S)
+    texts = [" ".join(html.unescape(re.sub(r"<[^>]+>", " ", line)).split()) for line in lines]
+    return [part for text in texts[1:9] for part in textwrap.wrap(text, 104)]
 
 
 def best_paid(run: Path) -> str:
