@@ -304,38 +304,21 @@ def _add_command(
         say(entry_messages(enter(ledger_at(where), **dict(options), by=by)))
 
 
-_add_command(
-    "correct",
-    Correction,
-    transactions.correct,
-    "Enter a correction of an earlier entry. An approved run is never rewritten.",
-)
-_add_command("fee", Fee, transactions.charge, "Deduct a fee from what a payee is owed.")
-_add_command(
-    "hold",
-    PayeeEntry,
-    transactions.hold,
-    "Send a payee nothing until it is released; what it is owed stays owed.",
-)
-_add_command("release", PayeeEntry, transactions.release, "End a hold.")
-_add_command(
-    "bounced",
-    ReturnedPayment,
-    transactions.bounced,
-    "Enter that a payment has come back from the bank: it is owed again.",
-)
-_add_command(
-    "fund",
-    EndedBalance,
-    partial(transactions.end_balance, kind="funded"),
-    "Record that a payee's carried-forward credit, or part of it, is paid from the market's own money.",
-)
-_add_command(
-    "write-off",
-    EndedBalance,
-    partial(transactions.end_balance, kind="written_off"),
-    "Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit.",
-)
+for _command in (
+    ("correct", Correction, transactions.correct,
+     "Enter a correction of an earlier entry. An approved run is never rewritten."),
+    ("fee", Fee, transactions.charge, "Deduct a fee from what a payee is owed."),
+    ("hold", PayeeEntry, transactions.hold,
+     "Send a payee nothing until it is released; what it is owed stays owed."),
+    ("release", PayeeEntry, transactions.release, "End a hold."),
+    ("bounced", ReturnedPayment, transactions.bounced,
+     "Enter that a payment has come back from the bank: it is owed again."),
+    ("fund", EndedBalance, partial(transactions.end_balance, kind="funded"),
+     "Record that a payee's carried-forward credit, or part of it, is paid from the market's own money."),
+    ("write-off", EndedBalance, partial(transactions.end_balance, kind="written_off"),
+     "Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."),
+):  # fmt: skip
+    _add_command(*_command)
 
 
 @ledger.command("sent")
