@@ -1,4 +1,4 @@
-"""What is on the screen, as code: the program prints the page's numbers, the experiment's gain is the page's."""
+"""What is on the screen, as code: the program prints the page's numbers."""
 
 import ast
 import contextlib
@@ -9,15 +9,10 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 
-import pyarrow.parquet as pq
 from job_answers import followed
-from typer.testing import CliRunner
 
-from datamarket_gym.cli.app import app
-from datamarket_gym.experiments.cells import compute
-from datamarket_gym.experiments.spec import parse_spec
 from datamarket_gym.explorer.market.answer import answer
-from datamarket_gym.explorer.market.code import BASELINE, code_of
+from datamarket_gym.explorer.market.code import code_of
 from datamarket_gym.explorer.market.request import MarketRequest
 
 THEFT = "composite(split=1, copy=0.0, steal=1.0, steal_sigma=0.7, victims=3)"
@@ -46,13 +41,6 @@ def printed(program):
     return out.getvalue().splitlines()
 
 
-def rows_of(toml):
-    """The rows of the one cell of an experiment."""
-    spec = parse_spec(toml, "market.toml")
-    assert len(spec.seed_range) == len(spec.tasks) == 1
-    return compute(spec, spec.tasks[0], spec.first_seed, {})
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_program_prints_the_numbers_of_the_page(question):
     asked = MarketRequest(**QUESTIONS[question])
@@ -66,44 +54,6 @@ def test_the_program_prints_the_numbers_of_the_page(question):
     if asked.checks:
         assert float(lines[6].removeprefix("with checks: ")) == found["schemes"][1]["checked"]["pay"]
     assert lines[-1] == f"certificate: {found['certificate']['words']}"
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_the_experiment_has_the_gain_of_the_page(question):
-    asked = MarketRequest(**QUESTIONS[question])
-    found, written = answer(asked)["schemes"], code_of(asked)
-    rows = rows_of(written["toml"])
-    if asked.checks or asked.knowledge < 1.0:
-        gained = next(row for row in rows if "gain" in row)
-        netted = next(row for row in rows if "expected_net_gain" in row)
-        assert gained["gain"] == found[1]["gain"]["gain"]
-        assert netted["checks"] == asked.checks
-        if asked.checks:
-            assert netted["expected_net_gain"] == found[1]["checked"]["gain"]
-        assert gained["redrawn"] == 0.0
-    else:
-        gains = {row["mechanism"]: row["gain"] for row in rows}
-        assert gains.pop(BASELINE) == found[0]["gain"]["gain"]
-        assert list(gains.values()) == [found[1]["gain"]["gain"]]
-    for words in written["left_out"]:
-        assert f"# Left out: {words}\n" in written["toml"]
-
-
-@pytest.mark.parametrize("question", ["no checks", "knowledge and checks"])
-def test_the_command_line_runs_it(question, tmp_path):
-    asked = MarketRequest(**QUESTIONS[question])
-    written = code_of(asked)
-    file = tmp_path / written["toml_name"]
-    file.write_text(written["toml"], encoding="utf-8")
-    ran = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out")])
-    assert ran.exit_code == 0, ran.output
-    kept = [
-        row for file in (tmp_path / "out").rglob("*.parquet") for row in pq.read_table(file).to_pylist()
-    ]
-    gains = {
-        row["gain"] for row in kept if row["mechanism"] == "recommended" and row["gain"] is not None
-    }
-    assert {gain for gain in gains if gain == gain} == {answer(asked)["schemes"][1]["gain"]["gain"]}
 
 
 def test_programs_import_public_names_alone():

@@ -306,16 +306,11 @@ class TestMarketKeys:
         assert "copycat" in python
         assert "per_provider=20" in python.replace(" ", "") or "20" in python
         compile(python, "market.py", "exec")
-        page.click("[role=tab]:has-text('TOML')")
-        toml = page.locator("[name=listing-toml]").input_value()
-        assert "copycat" in toml
         page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')) }")
-        page.click("[name=copy-toml]")
-        page.wait_for_selector("text=The text is selected")
-        chosen = page.locator("[name=listing-toml]").evaluate(
-            "(node) => node.value.slice(node.selectionStart, node.selectionEnd)"
-        )
-        assert chosen == toml
+        page.click("[name=copy-python]")
+        page.wait_for_selector("dialog[aria-label='Copy it from here']")
+        assert page.locator("dialog >> nth=1").locator("textarea").input_value() == python
+        page.keyboard.press("Escape")
         page.keyboard.press("Escape")
         page.wait_for_selector("dialog", state="detached")
 

@@ -2,7 +2,7 @@
 import { ask, latest, problem } from "../lib/ask.js";
 import { draw, plain } from "../lib/chart.js";
 import { copyButton, dialog, field, select, checkbox, tabs } from "../lib/controls.js";
-import { el, facts, svg, fill, shown, name, wrapped } from "../lib/dom.js";
+import { el, facts, fill, shown, name } from "../lib/dom.js";
 import { csvOf, download } from "../lib/files.js";
 import { keys } from "../lib/keys.js";
 import { table } from "../lib/table.js";
@@ -60,50 +60,11 @@ const legend = (centre) =>
     el("span", { class: "swatch", style: { "background-color": colour(0) } }), centre === 1 ? "1: what honesty pays" : "0",
     el("span", { class: "swatch", style: { "background-color": colour(1) } }), centre === 1 ? "twice that and more" : "the largest here");
 
-/** A colour as the browser paints it, for files that are read elsewhere. */
-const painted = (() => {
-  const canvas = el("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
-  return (css) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = css;
-    canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
-    return `rgb(${r},${g},${b})`;
-  };
-})();
-
-const words = (x, y, lines, { size = 12, anchor = "start", bold = false, ink }) =>
-  lines.map((line, i) => svg("text", { x, y: y + i * size * 1.25, "font-size": size, "text-anchor": anchor, fill: ink, "font-weight": bold && i === 0 ? 700 : 400 }, line));
-
-/** The table on the page as an SVG text. */
-const svgOf = (table, title) => {
-  const body = getComputedStyle(document.body);
-  const [ink, paper] = [painted(body.color), painted(body.backgroundColor)];
-  const rows = [...table.querySelectorAll("tbody tr")].map((row) => [...row.children]);
-  const columns = [...table.querySelectorAll("thead th")].slice(1).map((each) => wrapped(each.textContent, 15));
-  const [wide, tall, left] = [118, 54, 230];
-  const top = 34 + 15 * Math.max(1, ...columns.map((each) => each.length));
-  const size = [left + wide * columns.length + 8, top + tall * rows.length + 8];
-  const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}`, "font-family": "system-ui, sans-serif" },
-    svg("rect", { width: size[0], height: size[1], fill: paper }),
-    words(6, 16, [title], { size: 14, bold: true, ink }),
-    columns.map((lines, j) => words(left + wide * (j + 0.5), 36, lines, { anchor: "middle", ink })),
-    rows.map(([head, ...line], i) => [
-      words(6, top + tall * i + 20, wrapped(head.textContent, 34).slice(0, 3), { ink }),
-      line.map((cell, j) => [
-        svg("rect", { x: left + wide * j, y: top + tall * i, width: wide - 1, height: tall - 1, fill: painted(getComputedStyle(cell).backgroundColor) }),
-        words(left + wide * (j + 0.5), top + tall * i + 18, [...cell.querySelectorAll("span")].map((each) => each.textContent), { anchor: "middle", bold: true, ink }),
-      ]),
-    ]));
-  return new XMLSerializer().serializeToString(picture);
-};
-
-/** Buttons that save the table as SVG and as CSV. */
-const saveButtons = (node, file, { heads, columns, cells, corner }) => {
+/** A button that saves the table as CSV. */
+const saveButton = (file, { heads, columns, cells, corner }) => {
   const rows = cells.flatMap((line, i) => line.flatMap((cell, j) => (cell ? [{ down: heads[i], across: columns[j], value: cell.value, se: cell.se, paper: cell.paper, text: cell.text }] : [])));
   const listed = [{ key: "down", title: corner.split(" \\ ")[0] }, { key: "across", title: corner.split(" \\ ")[1] || "column" }, "value", "se", "paper", "text"];
   return el("div", { class: "tools small" },
-    el("button", { type: "button", class: "quiet", name: `svg-${file}`, on: { click: () => download(`${file}.svg`, svgOf(node.querySelector("table"), file), "image/svg+xml") } }, "SVG"),
     el("button", { type: "button", class: "quiet", name: `csv-${file}`, on: { click: () => download(`${file}.csv`, csvOf({ columns: listed, rows }), "text/csv") } }, "CSV"));
 };
 
@@ -181,7 +142,7 @@ const heatView = async (node, page) => {
   const caption = `${map.words[0].toUpperCase()}${map.words.slice(1)} of ${value.name}: mean over seeds \u00b1 standard error${map.paper ? ", the paper's value and the difference (! beyond the tolerance)" : ""}`;
   const listing = { heads: map.heads, columns: map.columns, cells: map.cells, corner };
   const table = cellTable({ ...listing, centre: map.centre, caption, open });
-  refill(node, controls(map, page), el("p", {}, caption), legend(map.centre), table, saveButtons(table, `${value.name}-${map.metric}`, listing),
+  refill(node, controls(map, page), el("p", {}, caption), legend(map.centre), table, saveButton(`${value.name}-${map.metric}`, listing),
     el("p", { class: "soft" }, "Open a cell for all that is known of it. No error is written where all seeds give one number. ", map.note));
   const [i, j] = value.cell.split(".").map(Number);
   if (value.cell) openCell(map, i, j, () => state.value.cell && state.set({ cell: "" }));
@@ -259,7 +220,7 @@ const cells = (panel, file) => {
   const listing = { heads: panel.heads, columns: panel.columns, corner: `${panel.down} \\ ${panel.across}`, cells: panel.cells.map((line) => line.map((cell) => cell && { ...cell, error: cell.se >= 0.005 ? `\u00b1 ${cell.se.toFixed(2)}` : "" })) };
   const table = cellTable({ ...listing, centre: panel.centre, caption: panel.title, limit: panel.limit });
   const alike = { highest: "The largest numbers are most alike.", lowest: "The smallest numbers are most alike." }[panel.alike];
-  return el("section", { class: "wide" }, el("h3", {}, panel.title), alike ? el("p", { class: "soft" }, alike) : legend(panel.centre), table, saveButtons(table, file, listing));
+  return el("section", { class: "wide" }, el("h3", {}, panel.title), alike ? el("p", { class: "soft" }, alike) : legend(panel.centre), table, saveButton(file, listing));
 };
 
 /** What the best attacks were, in words, where a panel knows. */

@@ -1,6 +1,6 @@
 // The market page: choose a market, an attack and a mechanism; see what the attack gains, who loses, and what is proven.
 import { ask, attempt, problem, latest } from "../lib/ask.js";
-import { button, dialog, tabs } from "../lib/controls.js";
+import { button, copyButton, dialog } from "../lib/controls.js";
 import { el, fill } from "../lib/dom.js";
 import { download } from "../lib/files.js";
 import { keys } from "../lib/keys.js";
@@ -34,48 +34,20 @@ function steady(f) {
   };
 }
 
-/** Opens the window for what was asked. */
+const FILE = "market.py";
+
+/** Opens the window for what was asked: the program, to be copied or saved. */
 async function showCode(asked) {
   const body = el("div", { class: "as-code" }, el("p", { class: "soft" }, "Writing the code."));
   dialog("What is on the screen, as code", body);
   await attempt(body, async () => {
-    const code = await ask("/api/market/code", { body: asked });
-    fill(body, tabs("code", { Python: listing(code.python, code.python_name, "python"), TOML: toml(code) }));
+    const { python } = await ask("/api/market/code", { body: asked });
+    const area = el("textarea", { class: "code", readonly: true, rows: Math.min(python.split("\n").length + 1, 24), spellcheck: "false", name: "listing-python", "aria-label": FILE, wrap: "off" }, python);
+    fill(body,
+      el("div", { class: "tools" }, copyButton("Copy", () => python, "copy-python"),
+        button({ name: "save-python", label: `Save as ${FILE}`, kind: "quiet", onclick: () => download(FILE, python, "text/plain") })),
+      area);
   });
-}
-
-function toml(code) {
-  return [
-    listing(code.toml, code.toml_name, "toml"),
-    el("p", { class: "soft" }, "Run it with ", el("code", {}, code.command), "."),
-    code.left_out.length ? el("ul", { class: "soft" }, code.left_out.map((words) => el("li", {}, words))) : null,
-  ];
-}
-
-function listing(text, file, kind) {
-  const rows = Math.min(text.split("\n").length + 1, 24);
-  const area = el("textarea", { class: "code", readonly: true, rows, spellcheck: "false", name: `listing-${kind}`, "aria-label": file, wrap: "off" }, text);
-  const said = el("span", { class: "soft", role: "status" });
-  return el(
-    "div",
-    {},
-    el("div", { class: "tools" },
-      button({ name: `copy-${kind}`, label: "Copy", onclick: () => copy(area, said) }),
-      button({ name: `save-${kind}`, label: `Save as ${file}`, kind: "quiet", onclick: () => download(file, text, "text/plain") }), said),
-    area,
-  );
-}
-
-// Where the browser does not let a page write the clipboard, the text is selected, and the reader's keys copy it.
-async function copy(area, said) {
-  try {
-    await navigator.clipboard.writeText(area.value);
-    said.textContent = "Copied.";
-  } catch {
-    area.focus();
-    area.select();
-    said.textContent = "The text is selected: press Ctrl+C (or ⌘C) to copy it.";
-  }
 }
 
 export const title = "Market";

@@ -192,7 +192,8 @@ function fitting(state, task, options) {
   const { name } = read(task, options.tasks);
   const changes = {};
   for (const [key, choices] of [["attack", options.attacks], ["learner", options.learners]]) {
-    const candidates = [state[key], options.defaults[key], ...choices.map((choice) => choice.name)];
+    const suited = options.tasks.find((each) => each.name === name)?.suited?.[key] ?? options.defaults[key];
+    const candidates = [state[key], suited, ...choices.map((choice) => choice.name)];
     const found = candidates.find((text) => fits(text, choices, name, options.labels[name]));
     if (found !== undefined && found !== state[key]) changes[key] = found;
   }
