@@ -20,11 +20,11 @@ TYPED = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "e
 
 
 @contextmanager
-def started(*words):
+def started(*words, cwd=None):
     """The command, running; what it has said so far, up to how to stop it."""
     process = subprocess.Popen(
-        [*TYPED, "--no-browser", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        [*TYPED, "--no-browser", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd
+    )  # fmt: skip
     said = ""
     try:
         for line in process.stdout:
@@ -129,8 +129,15 @@ def test_another_address_asks_for_the_token_and_what_a_killed_one_leaves_is_swep
         until(lambda: not any(_alive(each) for each in working))
     left = uploads()
     assert len(left) == 1
-    with started("--port", "0", "--workers", "1") as (process, said):
-        upload(*re.findall(r"http://127\.0\.0\.1:\d+/", said), said)
+    (tmp_path / "pool").mkdir()
+    (tmp_path / "pool" / "market.toml").write_text('ledger = "../books.sqlite"\n')
+    open_ledger(tmp_path / "books.sqlite", new=True)
+    with started("--port", "0", "--workers", "1", cwd=tmp_path / "pool") as (process, said):
+        (url,) = re.findall(r"http://127\.0\.0\.1:\d+/", said)
+        site = httpx.get(f"{url}api/site").json()
+        assert site["places"]["ledgers"] == ["books.sqlite"]
+        assert (site["places"]["markets"], site["home"]) == (["pool"], "payout")
+        upload(url, said)
         assert len(uploads()) == 1
         assert uploads() != left
         process.terminate()

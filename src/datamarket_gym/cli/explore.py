@@ -9,7 +9,7 @@ import typer
 from typer import Argument
 
 from datamarket_gym import registry
-from datamarket_gym.cli.terminal import Data, Load, with_options
+from datamarket_gym.cli.terminal import Data, Load, market_settings, with_options
 from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.payout.settings import option
 from datamarket_gym.registry import Document
@@ -51,7 +51,8 @@ def explore(
         Argument(
             metavar="[RUN | RESULTS | LEDGER | FOLDER]...",
             help="What to show: payout runs, folders of runs, results of experiments, ledgers (file or address), and "
-            "folders of tables. No file elsewhere is opened. Without any, the market and the threshold alone.",
+            "folders of tables. No file elsewhere is opened. If left out, this folder and the ledger of its "
+            "market.toml; without one, the market and the threshold alone.",
         ),
     ] = None,
     data: Data = None,
@@ -65,6 +66,7 @@ def explore(
     from datamarket_gym.explorer.server import explore as serve
     from datamarket_gym.explorer.workers import Setup
     from datamarket_gym.market.datasets import looking_in
+    from datamarket_gym.payout.ledger.store import is_address
 
     files = tuple(load or ())
     registry.load(files)
@@ -73,13 +75,17 @@ def explore(
         chosen = options.model_dump(exclude={"browser", "workers", "ledger"})
         setup = Setup(files, data, (f"{server}.warm_up",))
         workers = options.workers or available_cores()
-        shown = (*(named or ()), *options.ledger)
+        shown = named or (["."] if market_settings() else [])
+        ledger = str(market_settings().get("ledger", ""))
+        if is_address(ledger) or Path(ledger).is_file():
+            shown = [*shown, ledger]
 
         def echo(text: str) -> None:
             typer.echo(text, err=True)
 
         try:
-            serve(ServerOptions(shown, workers=workers, setup=setup, **chosen), options.browser, echo)
+            given = tuple(dict.fromkeys((*shown, *options.ledger)))
+            serve(ServerOptions(given, workers=workers, setup=setup, **chosen), options.browser, echo)
         except KeyboardInterrupt:
             echo(
                 "The explorer has ended; runs and ledgers are as they were. The same command starts it again."
