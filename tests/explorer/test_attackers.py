@@ -138,7 +138,7 @@ class TestFilesElsewhere:
         token, run = asked.site.token.text, run_of(june).run
         assert followed(asked, asked.get(f"{CHECKS}/state?run=june")).status_code == 200
         for path, more in (
-            ("draw", {"beacon": "1"}),
+            ("sample", {"beacon": "1"}),
             ("settle", {}),
             ("approve", {"token": token, "shown": run}),
         ):
