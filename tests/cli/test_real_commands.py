@@ -2,6 +2,10 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -110,3 +114,20 @@ def test_theta_says_which_threshold_is_for_payments_and_which_for_components(tmp
     np.savez(tmp_path / "e.npz", vectors=rows)
     words = " ".join(run("theta", tmp_path / "e.npz", *small).split())
     assert "`recommended` takes theta 0." in words  # without labels, too
+
+
+def test_an_interrupted_command_says_how_to_go_on(tmp_path):
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\n" + "".join(f"{'some words ' * 60}{i}\n" for i in range(20_000)))
+    asked = ["embed", str(texts), "--encoder", "ngrams", "--out", str(tmp_path / "e.npz")]
+    command = [sys.executable, "-c", "from datamarket_gym.cli.app import main; main()", *asked]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as stopped:
+        parts = tmp_path / "e.npz.parts"
+        while not (parts.is_dir() and any(parts.glob("*.npz"))) and stopped.poll() is None:
+            time.sleep(0.05)
+        stopped.send_signal(signal.SIGINT)
+        said = stopped.communicate(timeout=60)[1]
+    assert stopped.returncode == 130
+    last = "datamarket: interrupted; run the same command again: it goes on where it stopped"
+    assert said.splitlines()[-1] == last
+    assert 0 < len(list(parts.glob("*.npz"))) < 20_000 // 512

@@ -56,6 +56,10 @@ READS_RUNS = ("check", "explain", "statements", "verify", "ledger", "dispute", "
 """Commands that read the folders of payout runs, which may name a ledger."""
 
 
+_RESUMED = ("pay", "audit", "run", "suite", "embed", "benchmark")
+"""Commands that keep what they have computed, and go on from there."""
+
+
 class Commands(TyperGroup):
     """Commands that are imported when they are typed."""
 
@@ -82,7 +86,13 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # of which typer would end without a word
-            _exit("interrupted; run the same command again, it goes on where it stopped", 130)
+            resumed = ctx.invoked_subcommand in _RESUMED
+            how = (
+                "it goes on where it stopped"
+                if resumed
+                else "it begins anew, and no entry is made twice"
+            )
+            _exit(f"interrupted; run the same command again: {how}", 130)
 
     def _add_lines(self) -> None:
         for heading, commands in COMMANDS.items():
