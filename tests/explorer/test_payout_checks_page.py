@@ -139,6 +139,7 @@ def test_from_the_draft_to_the_payment_by_keys(june, tmp_path, explorers, page):
     write(page, "token", token)
     press(page, "approve")
     page.wait_for_selector("[data-step=pay]")
+    assert page.inner_text("main > [role=status]") == "approved"
     assert run_of(later).state == "approved"
     accounts = accounts_of(tmp_path, [line.identity for line in run_of(later).lines])
     page.set_input_files("[name=accounts]", accounts)

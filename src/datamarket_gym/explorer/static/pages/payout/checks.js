@@ -7,7 +7,7 @@ import { showReview } from "./checks_review.js";
 import { showPay } from "./checks_pay.js";
 import { showPlan } from "./checks_plan.js";
 import { showSettle } from "./checks_settle.js";
-import { historyOf, whoAmI } from "./parts.js";
+import { good, historyOf, whoAmI } from "./parts.js";
 
 export const title = "Checks and payment";
 
@@ -50,6 +50,7 @@ export const show = async (main, site) => {
   if (!state.value.run) return choose(main, site);
   const who = whoAmI();
   const head = el("div");
+  const doneNow = el("div", { role: "status" });
   const steps = el("nav", { class: "steps", "aria-label": "Steps" });
   const place = el("section", { class: "step", "aria-live": "off" });
   let leave = null;
@@ -62,9 +63,10 @@ export const show = async (main, site) => {
     },
     /** The run as it is now, as far as whoever is here is told. */
     asNow: () => ask(`/api/payout/checks/state?run=${encodeURIComponent(page.run)}&by=${encodeURIComponent(who.name)}`, { progress: page.found ? null : place }),
-    /** Ask for it, and show where it stands. */
-    async refresh({ step } = {}) {
+    /** Ask for it, and show where it stands, and what was done. */
+    async refresh({ step, done = [] } = {}) {
       page.found = await page.asNow();
+      fill(doneNow, done.length ? good(done) : null);
       if (step !== undefined) state.set({ step }, { quiet: true });
       draw();
     },
@@ -94,13 +96,13 @@ export const show = async (main, site) => {
   // What one is told of second checks depends on who one is; whatever is being written meanwhile stays as it is.
   who.input.addEventListener("change", () => page.onfound && attempt(place, async () => page.onfound?.(await page.asNow())));
   fill(main, head,
-    who.node, steps, place);
+    who.node, steps, doneNow, place);
   let last = state.value;
   const stop = state.onchange((value) => {
     const other = value.run !== last.run;
     const turned = value.step !== last.step;
     last = value;
-    if (other) attempt(place, page.refresh);
+    if (other) attempt(place, () => page.refresh());
     else if (turned || (value.step || due(page.found)) !== on) draw();
     else page.onnumber?.(value.number);
   });

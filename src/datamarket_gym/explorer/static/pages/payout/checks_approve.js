@@ -1,7 +1,7 @@
 // Approving: what it means, each warning with a box to be ticked, and the token, typed.
 import { checkbox } from "../../lib/controls.js";
 import { el, fill, many, name } from "../../lib/dom.js";
-import { doing, good, tokenField, warnedOf } from "./parts.js";
+import { doing, tokenField, warnedOf } from "./parts.js";
 
 const said = (approval) =>
   approval.approvals.length
@@ -35,8 +35,8 @@ export const showApprove = (place, page) => {
     work: async (under, typed) => {
       const done = await page.pay("approve", { accept: [...ticked], token: typed }, { progress: under });
       if (done.wrong.length) return el("div", { class: "note bad" }, el("p", {}, "Not approved: what was worked out again does not agree with what lies there."), el("ul", {}, done.wrong.map((each) => el("li", {}, el("strong", {}, each.what), `: ${each.detail}`))));
-      await page.refresh({ step: "" });
-      return good(done.words);
+      await page.refresh({ step: "", done: [done.words] });
+      return null;
     },
   });
   fill(place, heading,

@@ -74,8 +74,8 @@ export const showPay = (place, page) => {
       name: "paid", label: "Mark as paid", page, token, inputs: [reference], ready: () => reference.value.trim() !== "",
       work: async (under, typed) => {
         const done = await page.pay("paid", { reference: reference.value.trim(), token: typed }, { progress: under });
-        await page.refresh({ step: "" });
-        return good(done.words);
+        await page.refresh({ step: "", done: [done.words] });
+        return null;
       },
     });
     parts.push(el("div", { class: "card" }, el("h3", {}, "Mark as paid"),

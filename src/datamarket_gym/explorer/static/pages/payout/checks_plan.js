@@ -2,7 +2,7 @@
 import { ask, attempt, latest } from "../../lib/ask.js";
 import { copyButton, field, number, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
-import { doing, fresh, good, pairs } from "./parts.js";
+import { doing, fresh, pairs } from "./parts.js";
 
 const PAUSE = 150; // milliseconds after a key
 
@@ -37,8 +37,8 @@ export const showPlan = (place, page) => {
     name: as, label, page, inputs, ready,
     work: async (under) => {
       const answer = await page.post("sample", { by: page.who.name, contact: contact.value.trim(), answer_by: until.value, ...body() }, { progress: under });
-      await page.refresh(answer.drawn ? { step: "review" } : {});
-      return good(answer.words);
+      await page.refresh({ ...(answer.drawn ? { step: "review" } : {}), done: [answer.words] });
+      return null;
     },
   });
   const letters = [field({ label: "Where payees send their proof", control: contact, help: "For the letters; may stay empty." }),

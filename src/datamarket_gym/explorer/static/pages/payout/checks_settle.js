@@ -3,7 +3,7 @@ import { latest, problem } from "../../lib/ask.js";
 import { field, select, textbox } from "../../lib/controls.js";
 import { el, fill, name } from "../../lib/dom.js";
 import { link } from "../../lib/url.js";
-import { doing, fresh, good } from "./parts.js";
+import { doing, fresh } from "./parts.js";
 
 export const showSettle = (place, page) => {
   const { found } = page;
@@ -25,8 +25,8 @@ export const showSettle = (place, page) => {
     name: "settle", label: "Settle", page, ready: () => seen !== null && !seen.waiting.length,
     work: async (under) => {
       const done = await page.post("settle", { ...chosen(), by: page.who.name, name: seen.new_draft ? folder.value.trim() : "" }, { progress: under, cancellable: true });
-      await page.refresh({ step: "" });
-      return good(done.words, done.certificate || []);
+      await page.refresh({ step: "", done: [done.words, done.certificate || []].flat() });
+      return null;
     },
   });
   const look = async () => {
