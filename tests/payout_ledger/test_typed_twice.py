@@ -48,9 +48,9 @@ def test_a_disk_that_is_full_after_the_commit_does_not_ask_for_a_second_try(cler
     monkeypatch.setattr(
         store,
         "write_json",
-        lambda path, data: (full if path.name == store.FILE else announce)(path, data),
+        lambda path, data, **more: (full if path.name == store.FILE else announce)(path, data, **more),
     )
-    monkeypatch.setattr(store, "_receipts", lambda accounts: [(clerk.run_folder("june"), said(clerk))])
+    monkeypatch.setattr(store, "receipts_of", lambda accounts: [(clerk.run_folder("june"), said(clerk))])
     with pytest.warns(UserWarning, match=r"is entered; .* Do not do it again"):
         assert money.correct(clerk.ledger, "ann", 5, of, "counted wrongly").kind == "correction"
     monkeypatch.undo()

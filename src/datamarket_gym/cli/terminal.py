@@ -109,12 +109,15 @@ RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run
 
 def _from_market(name: str) -> Callable[[str | None], str | None]:
     """Return a callback that takes an option from market.toml where it is not typed."""
-    return lambda typed: typed or market_settings().get(name)
+    return lambda typed: (
+        market_settings().get(name) if typed is None else typed
+    )  # "" is refused where it is read
 
 
 def chosen_ledger(typed: str | None = None) -> str:
     """Return the ledger that is typed, else that of market.toml, else the one in this folder."""
-    if found := typed or market_settings().get("ledger"):
+    found = market_settings().get("ledger") if typed is None else typed
+    if found is not None:
         return str(found)
     if Path(_LEDGER).exists():
         return _LEDGER
@@ -127,7 +130,7 @@ Ledger = Annotated[
     str,
     Argument(
         metavar="LEDGER",
-        default_factory=str,
+        default_factory=lambda: None,
         show_default=False,
         help="The ledger: its file, its address, or the folder of a run entered in it; that of market.toml, or "
         "ledger.sqlite in this folder, if left out.",
