@@ -49,7 +49,7 @@ _PAYEE, _WORDS = _COLUMNS.index("payee"), _COLUMNS.index("shared_words")
 _LONGEST = 160  # characters of shared words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UnitPayment:
     """A row of units.csv; one without a unit is a balance that is carried."""
 
