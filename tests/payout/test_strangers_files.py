@@ -10,15 +10,11 @@ import pytest
 from payout_files import copied, run
 
 from datamarket_gym.errors import DataMarketError
-from datamarket_gym.payout.ledger import store
+from datamarket_gym.payout.ledger import trust
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_of, same_ledger
-from datamarket_gym.payout.ledger.store import (
-    absolute_address,
-    canonical_address,
-    require_trusted,
-    trust_ledger,
-)
+from datamarket_gym.payout.ledger.store import absolute_address, canonical_address
+from datamarket_gym.payout.ledger.trust import require_trusted, trust_ledger
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.verify import verify
 
@@ -30,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def nobody_trusted(monkeypatch):
-    monkeypatch.setattr(store, "_trusted", {})
+    monkeypatch.setattr(trust, "_trusted", {})
 
 
 @pytest.fixture
@@ -66,12 +62,13 @@ def strange(folder, tmp_path, server):
     return copy
 
 
-def datamarket(*words, **environment):
+def datamarket(*words, cwd=None):
     return subprocess.run(
         [sys.executable, "-c", "from datamarket_gym.cli.app import main; main()", *map(str, words)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PGPASSWORD": "secret", **environment},
+        env={**os.environ, "PGPASSWORD": "secret"},
+        cwd=cwd,
     )
 
 
@@ -85,7 +82,7 @@ COMMANDS = {
     "export": ["export", "RUN", "--format", "csv", "--out", "OUT"],
     "checkpoint": ["ledger", "checkpoint", "RUN"],
     "dispute": ["dispute", "open", "RUN", "--payee", "seller 1", "--about", "wrong"],
-    "plan": ["check", "plan", "RUN"],
+    "sample": ["check", "sample", "RUN"],
     "settle": ["check", "settle", "RUN"],
 }
 
@@ -102,6 +99,16 @@ def test_commands_ask_no_server_that_a_folder_names(strange, server, command, tm
     assert visitors(server) == 0
     allowed = datamarket(*words, "--ledger", address_of(server))  # it hangs up, whatever is said to it
     assert allowed.returncode == (1 if command == "verify" else 2)
+    assert visitors(server) > 0
+
+
+def test_a_ledger_of_market_toml_is_the_operators(strange, server, tmp_path):
+    """The file stands where the command runs; one that a stranger put into the run's folder is not read."""
+    (strange / "market.toml").write_text(f'ledger = "{address_of(server)}"\n')
+    assert "which you have not" in datamarket("ledger", "show", strange, cwd=tmp_path).stderr
+    assert visitors(server) == 0
+    (tmp_path / "market.toml").write_text(f'ledger = "{address_of(server)}"\n')
+    assert "which you have not" not in datamarket("ledger", "show", strange, cwd=tmp_path).stderr
     assert visitors(server) > 0
 
 

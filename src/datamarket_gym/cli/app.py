@@ -9,6 +9,9 @@ import errno
 import io
 import os
 import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -52,6 +55,7 @@ COMMANDS = {
     "Enter the benchmark": {"benchmark": ("benchmark", "Evaluate on DataMarket-v1, and rank results.")},
 }
 """By panel and command: the module that has it under its name (``list_`` for list), and its help in a line."""
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 READS_RUNS = ("check", "explain", "statements", "verify", "ledger", "dispute", "export", "audit")
 """Commands that read the folders of payout runs, which may name a ledger."""
 
@@ -114,14 +118,39 @@ def _import_command(name: str) -> Any:
         for each in getattr(made, "commands", {"": made}).values():
             if not any("--ledger" in parameter.opts for parameter in each.params):
                 each.params.append(_ledger_option())
+            each.callback = _in_one_line(each.callback)
     return made
 
 
-def _trust(addresses: list[str] | None) -> None:
-    for address in addresses or ():
-        from datamarket_gym.payout.ledger.store import trust_ledger  # with the libraries of databases
+def _in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what a command stumbles over in the files of a run, which may be anybody's, into an error of ours."""
 
+    @wraps(command)
+    def called(**options: Any) -> Any:
+        try:
+            return command(**options)
+        except DataMarketError:
+            raise
+        except _UNREADABLE as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            ours = [frame for frame in frames if "datamarket_gym" in frame.filename] or frames
+            at = f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}"
+            first = (str(error).splitlines() or [""])[0]
+            raise DataMarketError(
+                f"the files could not be read to the end ({type(error).__name__} in {at}: {first[:200]}): they "
+                "are damaged, or another program made them; datamarket verify RUN says which. If all of them are good, "
+                "this is a fault of datamarket: please report it with this line"
+            ) from error
+
+    return called
+
+
+def _trust(addresses: list[str] | None) -> None:
+    from datamarket_gym.payout.ledger.trust import trust_ledger, trust_source
+
+    for address in addresses or ():
         trust_ledger(address)
+    trust_source(terminal.market_ledgers)
 
 
 def _ledger_option() -> Any:
@@ -177,7 +206,9 @@ def main() -> None:
 
 
 def _exit(message: str, code: int = 2) -> NoReturn:
-    sys.stderr.write(f"datamarket: {message}\n")
+    # Names in it are as people chose them: nothing in one moves the cursor or turns the text around.
+    shown = "".join(c if c.isprintable() or c == "\n" else f"⟨U+{ord(c):04X}⟩" for c in message)
+    sys.stderr.write(f"datamarket: {shown}\n")
     raise SystemExit(code) from None
 
 

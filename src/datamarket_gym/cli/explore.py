@@ -9,7 +9,7 @@ import typer
 from typer import Argument
 
 from datamarket_gym import registry
-from datamarket_gym.cli.terminal import Data, Load, market_settings, with_options
+from datamarket_gym.cli.terminal import Data, Load, market_ledgers, market_settings, with_options
 from datamarket_gym.execution.parallel import available_cores
 from datamarket_gym.payout.settings import option
 from datamarket_gym.registry import Document
@@ -66,8 +66,9 @@ def explore(
     from datamarket_gym.explorer.server import explore as serve
     from datamarket_gym.explorer.workers import Setup
     from datamarket_gym.market.datasets import looking_in
-    from datamarket_gym.payout.ledger.store import is_address
+    from datamarket_gym.payout.ledger.trust import is_address, trust_source
 
+    trust_source(market_ledgers)
     files = tuple(load or ())
     registry.load(files)
     with looking_in(data):

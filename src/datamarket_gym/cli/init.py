@@ -101,7 +101,7 @@ def init(
         "# Settings of this market: every datamarket command in this folder reads them; options take precedence.\n"
         "# Every option of `datamarket pay --help-all` can stand here, under its name without dashes in front.\n\n"
     )
-    write_text(Path(FILE), head + market_toml(values, comments))
+    write_text(Path(FILE), head + market_toml(values, comments), private=True)
     if values.get("columns.time") is None and values.get("intake") is None:
         say(
             "No column of times: of several copies none is the first, and they share the pay. Name the column of the "

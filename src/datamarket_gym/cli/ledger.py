@@ -48,7 +48,8 @@ from datamarket_gym.payout.ledger.runs import (
     run_of,
     write_receipt,
 )
-from datamarket_gym.payout.ledger.store import add_checkpoint, is_address
+from datamarket_gym.payout.ledger.store import add_checkpoint
+from datamarket_gym.payout.ledger.trust import is_address
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.settings import option

@@ -17,7 +17,7 @@ from datamarket_gym.errors import DataMarketError
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.runs import ledger_at, run_folder
-from datamarket_gym.payout.ledger.store import is_address
+from datamarket_gym.payout.ledger.trust import is_address
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import PaidRequest, PayRequest, pay_requested, rehearsal

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 WARNING = "bold red"
 _LEDGER = "ledger.sqlite"
+_LONGEST = 2000  # characters of what a check says
 FEW = 20
 """Rows that are shown of a long table."""
 
@@ -105,6 +106,12 @@ Config = Annotated[
     ),
 ]
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="Folder of a payout run.")]
+
+
+def market_ledgers() -> list[str]:
+    """Return the ledger and the intake log that market.toml names: a run's folder may lead there."""
+    settings = market_settings()
+    return [str(settings.get(name) or "") for name in ("ledger", "intake")]
 
 
 def _from_market(name: str) -> Callable[[str | None], str | None]:
@@ -402,10 +409,15 @@ def print_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
 def print_checks(checks: Sequence[Check]) -> bool:
     """Print what was verified; return whether all of it is good."""
     from datamarket_gym.payout.manifest import Note
+    from datamarket_gym.payout.names import visible
 
     table = make_list("", "", "")
     for check in checks:
         good = "[yellow]note[/]" if isinstance(check, Note) else "[green]ok[/]"
-        table.add_row(good if check.good else "[red]FAILED[/]", check.what, escape(check.detail))
+        table.add_row(
+            good if check.good else "[red]FAILED[/]",
+            visible(check.what),
+            escape(visible(check.detail, _LONGEST)),
+        )
     Console().print(table)
     return all(check.good for check in checks)

@@ -151,7 +151,11 @@ def write_json(
 def read_json(path: Path) -> Any:
     """Read plain values from JSON; a damaged file is named."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
+        if "\\ud" in text.lower():  # half a character, which no file or page can hold
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
     except (
         OSError,
         ValueError,

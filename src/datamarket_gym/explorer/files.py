@@ -20,7 +20,8 @@ from datamarket_gym.display import listed
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.runs import default_ledger
 from datamarket_gym.payout.ledger.store import NAME as LEDGER
-from datamarket_gym.payout.ledger.store import absolute_address, is_address, read_receipt
+from datamarket_gym.payout.ledger.store import absolute_address, read_receipt
+from datamarket_gym.payout.ledger.trust import is_address
 
 MIB = 2**20
 UPLOADED = "uploads"

@@ -42,7 +42,7 @@ from datamarket_gym.explorer.routes import Site
 from datamarket_gym.explorer.security import ENTER, UPLOADS, AccessRules, Guard, Token
 from datamarket_gym.explorer.upload_size import require_size
 from datamarket_gym.explorer.workers import DISK_FULL, Setup, explain_error
-from datamarket_gym.payout.ledger.store import trust_ledger, trusted_ledgers
+from datamarket_gym.payout.ledger.trust import trust_ledger, trusted_ledgers
 from datamarket_gym.registry import Document
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ def _work(questions: Connection, setup: Setup) -> None:
     """Answer questions in a worker process until the other end of the pipe closes."""
     from datamarket_gym import registry
     from datamarket_gym.market.datasets import looking_in
-    from datamarket_gym.payout.ledger.store import trust_ledger
+    from datamarket_gym.payout.ledger.trust import trust_ledger
 
     if hasattr(os, "setsid"):
         os.setsid()  # an interrupt at the terminal is for the server, which ends its workers

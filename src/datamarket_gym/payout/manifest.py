@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from datamarket_gym import __version__
 from datamarket_gym.display import Screen
@@ -184,6 +184,29 @@ class FileRecord(BaseModel):
     bytes: int
 
 
+class InputRecord(FileRecord):
+    """Hold what an input was called, too."""
+
+    name: str
+
+
+class IntervalRecord(BaseModel):
+    """Hold how intervals of payments were computed."""
+
+    level: float = Field(gt=0, lt=1)
+    groups: int
+
+
+class SpecRecord(BaseModel):
+    """Hold those settings that are read without building all of them."""
+
+    period: str | None = None
+    beacon: str | None = None
+    checks: int = Field(0, ge=0, lt=2**31)
+    acquired_discount: bool = False
+    columns: dict[str, Any]
+
+
 class ContentsRecord(BaseModel):
     """Hold `Contents` as they are written."""
 
@@ -197,9 +220,13 @@ class ManifestShape(BaseModel):
     model_config = ConfigDict(strict=True)
 
     run: str
-    spec: dict[str, Any]
-    inputs: dict[str, FileRecord]
+    spec: SpecRecord
+    inputs: dict[str, InputRecord]
     mechanism: dict[str, Any]
+    utility: dict[str, str]
+    paid_for: dict[str, str]
+    labelled: bool
+    interval: IntervalRecord
     evidence: dict[str, str]
     overrides: list[dict[str, Any]]
     opening_balances: dict[str, int]
@@ -209,12 +236,20 @@ class ManifestShape(BaseModel):
     seed: int
     amount: int
     currency: str
+    paid: int
+    balances: int
     identities: int
     units: int
+    removed: int
     leaked: int
+    quarantined: int
+    known: int = 0
     clusters: int
+    ties: int
+    scores: str
     contents: ContentsRecord
     outputs: dict[str, FileRecord]
+    acquired: list[dict[str, str]] = []
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -84,6 +84,8 @@ class Currency(Described):
 
     def minor(self, amount: str, at_least: int = 1) -> int:
         """Return an amount in minor units, exactly; refuse too many digits, too much and less than ``at_least``."""
+        if not isinstance(amount, str):  # True would be 1, and 0.1 is no tenth
+            raise ParameterError("amount", amount, f'write it as text, such as "{self.text(1000000)}"')
         text = amount.strip()
         wrong = ""
         if not _PLAIN.fullmatch(text.removeprefix("-") if at_least < 0 else text):
@@ -102,6 +104,12 @@ class Currency(Described):
     def change(self, amount: str) -> int:
         """Return an amount that may be below zero in minor units."""
         return self.minor(amount, -_MOST)
+
+    def units(self, amount: int | str) -> int:
+        """Return minor units from a text, or as they are given: a whole number, and neither True nor 1.0."""
+        if type(amount) is int:
+            return amount
+        return self.change(amount)  # type: ignore[arg-type]  # which refuses all but text
 
     def signed(self, text: str) -> int:
         """Read minor units from an amount as `text` writes it."""

@@ -84,12 +84,10 @@ from datamarket_gym.payout.ledger.store import (
     Ledger,
     LedgerChecksum,
     has_ledger,
-    is_address,
     open_ledger,
     read_receipt,
-    require_trusted,
-    trust_ledger,
 )
+from datamarket_gym.payout.ledger.trust import is_address, require_trusted, trust_ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEAREST,

@@ -230,7 +230,7 @@ class PayoutSpec(Document):
         Which columns splink compares to link accounts.
     """
 
-    amount: str = _money("Amount to divide, such as 10000.00.", ..., common=True)
+    amount: str = _money("Amount to divide, such as 10000.00.", ..., common=True, strict=True)
     currency: str = _money("Currency of the amount, three letters; EUR if left out.", "EUR")
     period: str | None = _money(
         'Name of the period that the run pays for, such as "June 2026", for reports and statements.',

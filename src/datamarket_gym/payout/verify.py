@@ -201,7 +201,7 @@ def _itself(manifest: dict[str, Any]) -> Check:
     overrides = [Override.model_validate(o) for o in manifest["overrides"]]
     again = run_id(
         spec, manifest["inputs"], overrides, opening, settled_by(manifest),
-        manifest["versions"]["datamarket-gym"], manifest.get(ACQUIRED, ()),
+        manifest["versions"].get("datamarket-gym", ""), manifest.get(ACQUIRED, ()),
     )  # fmt: skip
     values = [manifest[name] for name in ("run", "amount", "currency", "seed")]
     good = values == [again, spec.minor, spec.currency, spec.seed]

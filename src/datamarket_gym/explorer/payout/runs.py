@@ -41,7 +41,8 @@ from datamarket_gym.payout.ledger.account_statements import describe_entry, form
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, RunRecord
 from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, run_of
-from datamarket_gym.payout.ledger.store import is_address, open_ledger, read_receipt
+from datamarket_gym.payout.ledger.store import open_ledger, read_receipt
+from datamarket_gym.payout.ledger.trust import is_address
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     Check,

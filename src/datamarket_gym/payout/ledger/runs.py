@@ -32,12 +32,11 @@ from datamarket_gym.payout.ledger.store import (
     Transaction,
     canonical_address,
     holds_tip,
-    is_address,
     open_ledger,
     read_receipt,
-    require_trusted,
 )
 from datamarket_gym.payout.ledger.transactions import batch_of, confirm_on, order_on, to_send
+from datamarket_gym.payout.ledger.trust import is_address, require_trusted
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, require_as_written
 from datamarket_gym.payout.money import Currency

@@ -53,10 +53,10 @@ from datamarket_gym.payout.ledger.entries import (
     read_entries,
     require_name,
 )
+from datamarket_gym.payout.ledger.trust import is_address, trust_ledger
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import Check
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import visible
 
 NAME = "ledger.sqlite"
 FILE = "ledger.json"
@@ -64,6 +64,7 @@ DIGEST_LENGTH = 32
 """Bytes of the digest of a unit."""
 LedgerRow = tuple[int, str, str]  # number, body, hash
 LedgerRows = tuple[LedgerRow, ...]
+_LONGEST_PATH = 4096
 _WAIT = 30.0  # seconds another process may hold the ledger
 _GONE = "; run the same command again once the server is back: nothing is entered twice"
 _HINTS = {
@@ -267,16 +268,14 @@ def read_receipt(folder: Path) -> Receipt | None:
         return None
     match read_json(path):
         case {"ledger": str(ledger), "number": int(number), "tip": str(tip)} if type(number) is int:
+            if len(ledger) > _LONGEST_PATH:
+                raise RunError(f"{str(path)!r} names a ledger by {len(ledger):,} characters; remove it")
             where = ledger if is_address(ledger) else os.path.normpath(folder.resolve() / ledger)
             return Receipt(where, Tip(number, tip))
     raise RunError(
         f"{str(path)!r} does not say which ledger the run is in; remove it, then run: "
         f"datamarket ledger attach {folder} LEDGER"
     )
-
-
-def is_address(where: str) -> bool:
-    return "://" in where
 
 
 def holds_tip(entries: Sequence[LedgerEntry], tip: Tip) -> bool:
@@ -585,42 +584,6 @@ def open_ledger(where: str | Path, *, new: bool = False) -> Ledger:
 def has_ledger(where: str) -> bool:
     """Return whether there is a ledger, or something that is left of one; `open_ledger` tells them apart."""
     return is_address(where) or Path(where).exists() or LedgerChecksum(Path(where)).path.exists()
-
-
-_trusted: dict[str, str] = {}
-"""The addresses that the operator has named, as they were named: with a password, if one was in them."""
-
-
-def trust_ledger(where: str) -> None:
-    """Allow that a run's folder leads to this address: the operator has named it, in whatever way."""
-    if is_address(where):
-        _trusted[canonical_address(where)] = where
-
-
-def trusted_ledgers() -> tuple[str, ...]:
-    """Return the addresses that the operator has named, for processes that work for this one."""
-    return tuple(_trusted.values())
-
-
-def require_trusted(where: str, named_by: str) -> str:
-    """Return a ledger that a file names, as the operator has named it; refuse a server that nobody has named.
-
-    Files can come from strangers, and who connects to a server sends it a password. A path leads to this machine alone.
-    """
-    if where.startswith(
-        ("\\\\", "//")
-    ):  # a share of a server, which Windows would greet with a password, too
-        raise LedgerError(f"{named_by} names the ledger {visible(where, 200)!r}, a share; name a file")
-    if not is_address(where):
-        return where
-    address = canonical_address(where)
-    if address not in _trusted:
-        raise LedgerError(
-            f"{named_by} names the ledger {visible(address, 200)}, which you have not. Files can come from anybody, so "
-            "no server is asked for their sake: if it is your ledger, add --ledger ADDRESS, or write "
-            'ledger = "ADDRESS" into market.toml'
-        )
-    return _trusted[address]
 
 
 def canonical_address(where: str) -> str:

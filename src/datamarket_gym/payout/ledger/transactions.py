@@ -177,6 +177,8 @@ def correct(
                     f"entry {of} is about no money; name the payment (datamarket statements shows it)"
                 )
             amount = Currency(named.currency).change(amount)
+        elif named.currency:
+            amount = Currency(named.currency).units(amount)
         content = {"of": of, "why": _reason(why)}
         return decide(transaction, "correction", payee, named.currency, amount, content, run=named.run)
 
@@ -186,7 +188,7 @@ def charge(
 ) -> LedgerEntry:
     with ledger.transaction(by) as transaction:
         code = currency or _currency_of_runs(transaction.accounts)
-        minor = Currency(code).minor(amount) if isinstance(amount, str) else amount
+        minor = Currency(code).minor(amount) if isinstance(amount, str) else Currency(code).units(amount)
         require_payee(transaction.accounts, payee)
         owed = transaction.accounts.payable[payee, code]
         if not 0 < minor <= owed:
@@ -254,9 +256,7 @@ def end_balance(
         left = transaction.accounts.balance[payee, code]
         if left == 0:
             raise LedgerError(f"{payee!r} has no balance in {code}")
-        if isinstance(amount, str):
-            amount = Currency(code).change(amount)
-        minor = left if amount is None else amount
+        minor = left if amount is None else Currency(code).units(amount)
         return decide(transaction, kind, payee, code, minor, {"why": _reason(why)})
 
 
