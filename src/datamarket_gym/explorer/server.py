@@ -251,12 +251,24 @@ def _temporary_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@contextlib.contextmanager
+def _ending_by_signals() -> Iterator[None]:
+    """End by an exception, which removes what is temporary, where a signal would end the process at once."""
+    handlers = {signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))}
+    if hasattr(signal, "SIGHUP"):  # the terminal was closed
+        handlers[signal.SIGHUP] = signal.signal(
+            signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM)
+        )
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
 def explore(options: ServerOptions, browser: bool, echo: Callable[[str], None]) -> None:
     """Serve until interrupted, or asked to end by a signal: either way what was uploaded is removed."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    if hasattr(signal, "SIGHUP"):  # the terminal was closed
-        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    with serving(options) as explorer:
+    with _ending_by_signals(), serving(options) as explorer:
         threading.Thread(target=_announce, args=(explorer, browser, echo), daemon=True).start()
         explorer.run()
 
