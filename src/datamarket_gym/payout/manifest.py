@@ -204,7 +204,7 @@ class SpecRecord(BaseModel):
     beacon: str | None = None
     checks: int = Field(0, ge=0, lt=2**31)
     acquired_discount: bool = False
-    columns: dict[str, Any]
+    columns: dict[str, Any] = {}
 
 
 class ContentsRecord(BaseModel):
@@ -215,7 +215,7 @@ class ContentsRecord(BaseModel):
 
 
 class ManifestShape(BaseModel):
-    """Hold what every manifest has, as far as it is read again."""
+    """Hold what every manifest has, as far as it is read again; what has a default is checked where it is there."""
 
     model_config = ConfigDict(strict=True)
 
@@ -223,10 +223,10 @@ class ManifestShape(BaseModel):
     spec: SpecRecord
     inputs: dict[str, InputRecord]
     mechanism: dict[str, Any]
-    utility: dict[str, str]
-    paid_for: dict[str, str]
-    labelled: bool
-    interval: IntervalRecord
+    utility: dict[str, str] = {}
+    paid_for: dict[str, str] = {}
+    labelled: bool = True
+    interval: IntervalRecord = IntervalRecord(level=0.95, groups=0)
     evidence: dict[str, str]
     overrides: list[dict[str, Any]]
     opening_balances: dict[str, int]
@@ -236,17 +236,17 @@ class ManifestShape(BaseModel):
     seed: int
     amount: int
     currency: str
-    paid: int
-    balances: int
+    paid: int = 0
+    balances: int = 0
     identities: int
     units: int
-    removed: int
+    removed: int = 0
     leaked: int
-    quarantined: int
+    quarantined: int = 0
     known: int = 0
     clusters: int
-    ties: int
-    scores: str
+    ties: int = 0
+    scores: str = ""
     contents: ContentsRecord
     outputs: dict[str, FileRecord]
     acquired: list[dict[str, str]] = []
