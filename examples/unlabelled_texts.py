@@ -84,7 +84,7 @@ def main() -> None:
     scene("needs")
     typed("explain", "june", "--needs")
     scene("checks")
-    typed("check", "plan", "june", "--price", "2.00", "--announce", "drand round 5120440")
+    typed("check", "sample", "june", "--price", "2.00", "--announce", "drand round 5120440")
     scene("audit")
     typed(
         "audit", "texts.parquet", "--validation", "needs.parquet", "--reference", "reference.parquet",

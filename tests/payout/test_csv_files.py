@@ -18,8 +18,10 @@ import datamarket_gym
 from datamarket_gym.payout.bank.export import write_plain
 from datamarket_gym.payout.checks import plan as carried
 from datamarket_gym.payout.checks.draw import Draw, DrawnChecks, checks_text
+from datamarket_gym.payout.checks.review_page import LetterTerms, letters_text
 from datamarket_gym.payout.input_files import BadRow, quarantine_csv
 from datamarket_gym.payout.ledger.account_statements import statement_csv
+from datamarket_gym.payout.ledger.journal import journal_csv
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import csv_safe, csv_text, from_csv
 from datamarket_gym.payout.statements.page import _index as index_of_statements
@@ -176,13 +178,28 @@ def of_statements(folder, text):
     return index_of_statements(tables)
 
 
+def of_letters(folder, text):
+    payee = {"payee": text, "units": [text], "first_words": [text], "letter": text}
+    return letters_text([payee], LetterTerms(text, text))
+
+
+def of_a_journal(folder, text):
+    entry = SimpleNamespace(
+        number=1, at=text, kind="note", run=text, payee=text, currency="", amount=0, by=text, content={"why": text},
+        hash=text,
+    )  # fmt: skip
+    return journal_csv(SimpleNamespace(entries=[entry], runs={text: SimpleNamespace(period=text)}))
+
+
 WRITERS = {
     "payout/statements/page.py": (of_statements, 1),
     "payout/input_files.py": (of_quarantine, 3),
     "payout/checks/draw.py": (of_checks, 3),
     "payout/checks/plan.py": (of_carried, 2),
+    "payout/checks/review_page.py": (of_letters, 6),
     "payout/bank/export.py": (of_a_bank, 6),
     "payout/ledger/account_statements.py": (of_a_statement, 6),
+    "payout/ledger/journal.py": (of_a_journal, 7),
 }
 """Who writes CSV files, and into how many cells of a row texts of others go; those of a run are looked at above."""
 

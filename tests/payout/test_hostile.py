@@ -173,7 +173,7 @@ def test_images_outside_their_folder_are_refused(tmp_path):
         ({"features": np.full((66, 6), np.nan)}, "features"),
         (
             {"features": np.eye(66, 6, -60) * 1e200 + 1.0},
-            "'features' of unit 'u60', row 60, entry 0 is 1e.200",
+            "row 60, “u60” of “attacker”: features, entry 0 is 1e.200",
         ),
         ({"features": np.zeros((66, 4))}, "same encoder|features"),
         ({"label": np.zeros(66, dtype=int), "learner": "knn"}, "single class"),

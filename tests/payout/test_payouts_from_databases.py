@@ -210,8 +210,8 @@ def test_a_settlement_takes_the_answers_along(tmp_path):
     held = write(tmp_path / "in").validation
     assert paid(database + UNITS, held, run, "--checks", "1").exit_code == 0
     (tmp_path / "market.db").unlink()
-    assert typed("check", "plan", run, "--announce", "a number").exit_code == 0
-    assert typed("check", "draw", run, "--beacon", "a number: 7").exit_code == 0
+    assert typed("check", "sample", run, "--announce", "a number").exit_code == 0
+    assert typed("check", "sample", run, "--beacon", "a number: 7").exit_code == 0
     with (run / "checks.csv").open(encoding="utf-8", newline="") as file:
         numbers = [row["number"] for row in csv.DictReader(file)]
     found = [f"{n},{'genuine' if i else 'false'},ro {n}\n" for i, n in enumerate(numbers)]

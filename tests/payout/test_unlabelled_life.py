@@ -57,8 +57,8 @@ def june(tmp_path_factory):
 @pytest.fixture(scope="module")
 def approved(june):
     run = june / "june"
-    typed("check", "plan", run, "--price", "2.50", "--announce", "block 900000")
-    typed("check", "draw", run, "--beacon", "0000abc")
+    typed("check", "sample", run, "--price", "2.50", "--announce", "block 900000")
+    typed("check", "sample", run, "--beacon", "0000abc")
     typed("check", "record", run, outcomes(run))
     assert "checked" in typed("check", "settle", run)
     assert "approved" in approve(run)

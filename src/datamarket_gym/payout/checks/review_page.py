@@ -225,15 +225,20 @@ def write_checks_page(
     scripts = [read_template("checks.js")]
     key = embed_json({"key": f"datamarket checks {drawn.run} {drawn.beacon}"})
     write_text(run / NAME, render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key))
+    write_text(run / LETTERS, letters_text(page["payees"], terms))
+
+
+def letters_text(payees: Iterable[Row], terms: LetterTerms) -> str:
+    """Return the letters for a mail merge, a row for each payee."""
     heads = ("payee", "units", "first_words", "asked", "reply_to", "answer_by", "letter")
     rows = [
         (
             payee["payee"], "; ".join(payee["units"]), "; ".join(filter(None, payee["first_words"])),
             "; ".join(REQUESTED_PROOF), terms.contact, terms.answer_by, payee["letter"],
         )
-        for payee in page["payees"]
+        for payee in payees
     ]  # fmt: skip
-    write_text(run / LETTERS, csv_text(heads, rows))
+    return csv_text(heads, rows)
 
 
 def checks_page(
