@@ -153,8 +153,9 @@ import sys
 from pathlib import Path
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.settings import checked_spec
+from datamarket_gym.payout.stored_inputs import Places
 folder = Path(sys.argv[1])
-found = read_inputs(folder / "units.parquet", folder / "validation.parquet", checked_spec({"amount": "1.00"}))
+found = read_inputs(Places(folder / "units.parquet", folder / "validation.parquet"), checked_spec({"amount": "1.00"}))
 assert found.submission.keys.shape == found.submission.id.shape
 print(Path("/proc/self/status").read_text())
 """

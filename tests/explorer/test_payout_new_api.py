@@ -72,7 +72,7 @@ def test_a_payout_from_upload_to_draft(client, market, tmp_path, monkeypatch):
     assert record.places["submissions"] == str(
         market / "june-inputs" / "units.csv"
     )  # whence it is worked out again
-    assert all(check.good for check in verify(market / "june", True, None, None))
+    assert all(check.good for check in verify(market / "june", recompute=True))
 
     written = site.post(f"{AT}/settings", json=target).json()
     assert written["faults"] == {}

@@ -168,7 +168,7 @@ def test_a_runs_rows_are_those_it_was_paid_by(lasting_client, paid):
     ]
     manifest, places = read_manifest(paid), places_of(paid)
     spec = spec_of(manifest)
-    inputs = read_inputs(places.submissions, places.validation, spec, reference=places.reference)
+    inputs = read_inputs(places, spec)
     utility = inputs.utility_oracle(spec)
     held = asked(ours, "policy", source="run:june/run:reference").json()
     honest = honest_vectors(inputs.submission, utility)

@@ -83,7 +83,7 @@ def test_both_ways_give_the_same_records(tmp_path, changes, evidence):
     m = Mechanism.model_validate(json.loads((folder / "manifest.json").read_text())["mechanism"])
     assert str(m.evidence).startswith(evidence)
     places = write(tmp_path / "in", *tables)
-    inputs = read_inputs(places.submissions, places.validation, spec(**changes))
+    inputs = read_inputs(places, spec(**changes))
     utility = inputs.utility_oracle(spec(**changes))
     for prefix, mechanism in (("", m), ("without_evidence_", m.model_copy(update={"evidence": "none"}))):
         paid = mechanism.pay(inputs.submission, utility)
@@ -125,7 +125,7 @@ def results_of(folder):
 
 
 def test_results_are_read_from_the_records(folder, monkeypatch):
-    for name in ("match_units", "represent_clusters", "choose_evidence"):
+    for name in ("match_units", "represent_clusters", "measure_threshold"):
         monkeypatch.setattr(run_module, name, refuse)
     for name in ("find_acquired_units", "score_clusters", "allocate"):
         monkeypatch.setattr(pipeline, name, refuse)
@@ -155,7 +155,7 @@ def test_a_run_that_is_taken_up_again_does_no_stage_twice(tmp_path, monkeypatch)
     (tmp_path / "run" / "records" / ".scores.npz.1.part").write_bytes(b"half")
     monkeypatch.undo()
     calm = outputs(run(tmp_path / "calm"))
-    for name in ("match_units", "represent_clusters", "choose_evidence"):
+    for name in ("match_units", "represent_clusters", "measure_threshold"):
         monkeypatch.setattr(run_module, name, refuse)
     for name in ("find_acquired_units", "score_clusters", "allocate"):
         monkeypatch.setattr(pipeline, name, refuse)

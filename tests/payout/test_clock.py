@@ -12,6 +12,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.errors import FutureTimesWarning, ParameterError, SubmissionError
 from datamarket_gym.payout import run as run_module
 from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.market_file import read_market
 from datamarket_gym.payout.settings import checked_spec, payout_spec
 from datamarket_gym.payout.warnings import describe_time_unit, read_warnings, time_warnings
 
@@ -29,7 +30,7 @@ def undated():
 
 def told(tmp_path, columns, **changes):
     places, chosen = write(tmp_path / "in", columns), spec(**changes)
-    return time_warnings(read_inputs(places.submissions, places.validation, chosen), chosen)
+    return time_warnings(read_inputs(places, chosen), chosen)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_times_outside_the_market_are_counted(tmp_path):
 def test_a_date_alone_is_the_whole_day_and_toml_has_dates(tmp_path):
     config = tmp_path / "payout.toml"
     config.write_text('amount = "1.00"\nopens = 2026-05-01\ncloses = 2026-05-01T12:00:00+02:00\n')
-    found = payout_spec(config, {})
+    found = payout_spec(read_market(config))
     assert (found.opening, found.closing) == (START, START + 10 * 3600)
     assert checked_spec(found.model_dump(mode="json")) == found
     assert spec(closes="2026-05-01").closing == START + DAY

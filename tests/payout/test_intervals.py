@@ -76,7 +76,7 @@ def test_an_interval_is_students_t_times_the_jackknife_over_groups_of_validation
     policy, folder, tmp_path
 ):
     places = write(tmp_path, harmful(), validation(24))
-    inputs = read_inputs(places.submissions, places.validation, spec())
+    inputs = read_inputs(places, spec())
     group = validation_groups(inputs.validation_features, inputs.validation_label, 0)
     assert set(np.bincount(group)) == {1, 2}  # groups of unequal size count by their size
     everyone = paid_by_hand(inputs, policy, group >= 0)

@@ -69,7 +69,7 @@ def test_splitting_an_identity_moves_no_more_than_the_rounding(policy, honest, p
 
 def test_payments_are_those_of_the_mechanism(tmp_path):
     places = write(tmp_path)
-    inputs = read_inputs(places.submissions, places.validation, spec())
+    inputs = read_inputs(places, spec())
     mechanism = spec().mechanism("exact_hash")
     utility = inputs.utility_oracle(spec())
     assert isinstance(utility, UtilityOracle)

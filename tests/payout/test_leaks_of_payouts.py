@@ -142,7 +142,7 @@ def test_the_run_verifies_and_its_record_is_watched(loud, tmp_path):
 
 def test_both_ways_set_the_same_units_aside(tmp_path, loud):
     places = write(tmp_path, stuffed(), HELD)
-    inputs = read_inputs(places.submissions, places.validation, spec(theta="auto"))
+    inputs = read_inputs(places, spec(theta="auto"))
     m = Mechanism.model_validate(json.loads((loud / "manifest.json").read_text())["mechanism"])
     utility = inputs.utility_oracle(spec(theta="auto"))
     with pytest.warns(LeakedRowsWarning):

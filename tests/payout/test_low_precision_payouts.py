@@ -10,6 +10,7 @@ from datamarket_gym.execution import arrays as narrow_module
 from datamarket_gym.execution.arrays import LowPrecisionRows
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.settings import checked_spec
+from datamarket_gym.payout.stored_inputs import Places
 
 
 def halves(columns):
@@ -74,7 +75,8 @@ def test_all_that_is_written_is_the_same_to_the_byte(tmp_path, paid, monkeypatch
     if paid is plain:  # they are narrow indeed
         folder = tmp_path / "wide" / "same" / "in"
         found = read_inputs(
-            folder / "units.parquet", folder / "validation.parquet", checked_spec({"amount": "1.00"})
+            Places(folder / "units.parquet", folder / "validation.parquet"),
+            checked_spec({"amount": "1.00"}),
         )
         assert isinstance(found.submission.features, LowPrecisionRows)
     narrow = outputs(paid(tmp_path / "narrow" / "same"))

@@ -16,6 +16,7 @@ from datamarket_gym.payout.intake import unit_digests
 from datamarket_gym.payout.settings import (
     worth_of,
 )
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import read_warnings
 from datamarket_gym.registry import create
 
@@ -26,7 +27,7 @@ def read(folder, submitted, held=None, **changes):
     for name, columns in {"units": submitted, "held": held or numbered(validation())}.items():
         pq.write_table(table(columns), folder / f"{name}.parquet")
     return read_inputs(
-        folder / "units.parquet", folder / "held.parquet", spec(learner=NUMBERS, **changes)
+        Places(folder / "units.parquet", folder / "held.parquet"), spec(learner=NUMBERS, **changes)
     )
 
 
@@ -50,7 +51,7 @@ def test_whole_numbers_and_numbers_in_a_csv_are_read_as_numbers(tmp_path):
     rows = "".join(f"u{i},anna,{label},{i},1\n" for i, label in enumerate(["3", "3.5", "-1", "2e3"]))
     (tmp_path / "units.csv").write_text(f"id,identity,label,features_0,features_1\n{rows}")
     (tmp_path / "held.csv").write_text("label,features_0,features_1\n1,0,1\n2,1,0\n")
-    found = read_inputs(tmp_path / "units.csv", tmp_path / "held.csv", spec(learner=NUMBERS))
+    found = read_inputs(Places(tmp_path / "units.csv", tmp_path / "held.csv"), spec(learner=NUMBERS))
     assert found.submission.label.tolist() == [3.0, 3.5, -1.0, 2000.0]
     assert found.validation_label.tolist() == [1.0, 2.0]
 
@@ -138,6 +139,7 @@ def test_given_what_was_acquired_the_report_speaks_of_variance(tmp_path):
         numbered(units(90, seed=4, copies=0)),
         [june],
         held=numbered(validation()),
+        acquired_discount=True,
         learner=NUMBERS,
     )
     page = " ".join((made / "report.html").read_text(encoding="utf-8").split())

@@ -179,7 +179,7 @@ def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
     assert said["theta"] is not None
     assert said["density"] is not None  # checked on the operator's rows, not on the submissions
     places = write(tmp_path / "in", submitted, held)
-    inputs = read_inputs(places.submissions, places.validation, spec())
+    inputs = read_inputs(places, spec())
     python = get_mechanism("recommended").pay(inputs.submission, inputs.utility_oracle(spec())).threshold
     assert (python.theta, python.why) == (said["theta"], said["why"])
     told = said_by("audit", places, tmp_path / "audit", "--only", "copycat", "--providers", "1")

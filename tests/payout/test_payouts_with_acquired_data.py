@@ -258,7 +258,7 @@ def test_it_resumes_to_the_same_bytes(market, acquired, stolen, monkeypatch):
         patched.setattr(payout_run, "write_acquired", killed)
         with pytest.raises(KeyboardInterrupt):
             july(market, submitted, [acquired], "resumed", period="July 2026")
-    for name in ("match_units", "represent_clusters", "choose_evidence"):
+    for name in ("match_units", "represent_clusters", "measure_threshold"):
         monkeypatch.setattr(payout_run, name, killed)  # no stage is done twice
     for name in ("find_acquired_units", "score_clusters", "allocate"):
         monkeypatch.setattr(pipeline, name, killed)

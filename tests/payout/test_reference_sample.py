@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -14,11 +15,11 @@ from datamarket_gym.analysis.redteam import audit, market_state
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import SubmissionError
 from datamarket_gym.evidence.leak_check import near_copy_level
+from datamarket_gym.evidence.threshold import measure_threshold
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.mechanism import resolve_threshold
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.results import choose_evidence
 from datamarket_gym.payout.run import pay
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
@@ -65,15 +66,8 @@ def with_reference(folder, more=None, reference=REFERENCE):
 
 
 def chosen(places, reference=True, theta="auto"):
-    inputs = read_inputs(
-        places.submissions,
-        places.validation,
-        spec(),
-        reference=places.reference if reference else None,
-    )
-    return choose_evidence(
-        inputs.submission, inputs.utility_oracle(spec(theta=theta)), spec(theta=theta)
-    )
+    inputs = read_inputs(places if reference else replace(places, reference=None), spec())
+    return measure_threshold(inputs.submission, inputs.utility_oracle(spec(theta=theta)), theta)
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +275,7 @@ def test_what_is_wrong_with_a_reference_is_said(change, words, tmp_path):
 def test_submissions_are_no_reference_for_themselves(places, tmp_path):
     same = shutil.copy(places.submissions, tmp_path / "copy.parquet")
     with pytest.raises(SubmissionError, match="would decide what counts as one"):
-        read_inputs(places.submissions, places.validation, spec(), reference=same)
+        read_inputs(replace(places, reference=same), spec())
     with pytest.raises(
         SubmissionError, match=r"reference features have shape \(3, 2\) and labels \(2,\)"
     ):
@@ -291,7 +285,7 @@ def test_submissions_are_no_reference_for_themselves(places, tmp_path):
 def test_a_reference_needs_no_labels(tmp_path):
     """It is measured without classes then; with labels in both other tables these count as they did."""
     there = with_reference(tmp_path, reference={"features": REFERENCE["features"]})
-    inputs = read_inputs(there.submissions, there.validation, spec(), reference=there.reference)
+    inputs = read_inputs(there, spec())
     assert inputs.labelled
     assert inputs.reference.label.tolist() == [""] * len(REFERENCE["features"])
     assert chosen(there).cost is not None

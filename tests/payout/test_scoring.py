@@ -20,7 +20,7 @@ from datamarket_gym.utilities.oracle import UtilityOracle
 def scored(folder, held, chosen=None):
     chosen = chosen or spec()
     places = write(folder, units(), held)
-    inputs = read_inputs(places.submissions, places.validation, chosen)
+    inputs = read_inputs(places, chosen)
     mechanism = chosen.mechanism("exact_hash")
     submission, utility = inputs.submission, inputs.utility_oracle(chosen)
     clusters = clusters_by(submission, Edges.none(), "unit")

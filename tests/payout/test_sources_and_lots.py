@@ -15,6 +15,7 @@ from datamarket_gym.cli.app import app
 from datamarket_gym.errors import ParameterError, SubmissionError
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.results import drawn_clusters
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 
 SOURCES = {"columns": {"trusted_source": "source"}}
@@ -136,7 +137,7 @@ def test_no_file_of_a_run_tells_what_the_validation_rows_drew(tmp_path):
     place = run(tmp_path, columns, audit=True)
     spent = spec(audit=True)
     inputs = read_inputs(
-        tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet", spent
+        Places(tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet"), spent
     )
     secret = inputs.utility_oracle(spent).secret.encode()
     assert len(secret) == 64

@@ -86,7 +86,7 @@ def test_a_scores_error_is_that_of_a_mean_over_groups_of_validation_rows(tmp_pat
     held, by_accuracy = validation(20), spec(learner="knn")
     whole = run(tmp_path / "whole", submitted(), held, learner="knn")
     places = write(tmp_path / "in", submitted(), held)
-    inputs = read_inputs(places.submissions, places.validation, spec())
+    inputs = read_inputs(places, spec())
     scores = []
     for row in range(20):
         utility = UtilityOracle(
@@ -161,5 +161,7 @@ def test_a_run_with_overrides_can_be_recomputed_after_its_inputs_moved(tmp_path)
     found = run(tmp_path, overrides=signed)
     moved = tmp_path / "elsewhere"
     (tmp_path / "in").rename(moved)
-    checks = verify(found, True, moved / "units.parquet", moved / "validation.parquet")
+    checks = verify(
+        found, True, submissions=moved / "units.parquet", validation=moved / "validation.parquet"
+    )
     assert [check.what for check in checks if not check.good] == []

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from payout_files import run, spec, write
 
-from datamarket_gym.evidence.threshold import density_floor
+from datamarket_gym.evidence.threshold import density_floor, measure_threshold
 from datamarket_gym.execution.arrays import highest_cosines
 from datamarket_gym.execution.files import read_json
 from datamarket_gym.payout.inputs import read_inputs
-from datamarket_gym.payout.results import choose_evidence
 
 DIMENSIONS, HELD = 64, 200
 
@@ -73,9 +72,9 @@ def said(cosines, tmp_path_factory):
 def asked(cosines, tmp_path_factory):
     """The evidence for a threshold somebody asked for."""
     places = write(tmp_path_factory.mktemp("asked"), market(cosines), held())
-    inputs = read_inputs(places.submissions, places.validation, spec())
-    return lambda theta: choose_evidence(
-        inputs.submission, inputs.utility_oracle(spec(theta=theta)), spec(theta=theta)
+    inputs = read_inputs(places, spec())
+    return lambda theta: measure_threshold(
+        inputs.submission, inputs.utility_oracle(spec(theta=theta)), theta
     )
 
 
@@ -95,11 +94,9 @@ def test_three_known_validation_rows_switch_nothing_off(tmp_path):
     found = []
     for near in ((), (1.0, 1.0, 1.0)):
         places = write(tmp_path / str(len(near)), market(list(near)), held())
-        inputs = read_inputs(places.submissions, places.validation, spec())
+        inputs = read_inputs(places, spec())
         found.append(
-            choose_evidence(
-                inputs.submission, inputs.utility_oracle(spec(theta="auto")), spec(theta="auto")
-            )
+            measure_threshold(inputs.submission, inputs.utility_oracle(spec(theta="auto")), "auto")
         )
     assert found[1].theta == found[0].theta < 0.8
     assert found[0].density <= found[1].density < found[0].density + 0.03
@@ -141,10 +138,8 @@ def test_the_nearest_of_many_that_are_almost_equally_near_is_found_to_the_last_d
 
 def test_a_market_without_close_strangers_does_not_lower_the_floor(tmp_path):
     places = write(tmp_path, market([]), held())
-    inputs = read_inputs(places.submissions, places.validation, spec())
-    found = choose_evidence(
-        inputs.submission, inputs.utility_oracle(spec(theta="0.5")), spec(theta="0.5")
-    )
+    inputs = read_inputs(places, spec())
+    found = measure_threshold(inputs.submission, inputs.utility_oracle(spec(theta="0.5")), "0.5")
     assert found.density < 0.5 < found.cost.theta
     assert found.evidence == "lineage@none"
 
@@ -156,11 +151,9 @@ def test_the_length_of_embeddings_decides_nothing(tmp_path):
             {**columns, "features": scale * columns["features"]} for columns in (market([]), held())
         ]
         places = write(tmp_path / str(scale), *longer)
-        inputs = read_inputs(places.submissions, places.validation, spec())
+        inputs = read_inputs(places, spec())
         said.append(
-            choose_evidence(
-                inputs.submission, inputs.utility_oracle(spec(theta="auto")), spec(theta="auto")
-            )
+            measure_threshold(inputs.submission, inputs.utility_oracle(spec(theta="auto")), "auto")
         )
     assert said[0].theta == said[1].theta
     assert said[0].cost.theta == said[1].cost.theta

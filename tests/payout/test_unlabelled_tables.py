@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 from datamarket_gym import read_submission
 from datamarket_gym.cli.app import app
 from datamarket_gym.data.submission import read_validation
-from datamarket_gym.errors import DataMarketError, SubmissionError
+from datamarket_gym.errors import SubmissionError
 from datamarket_gym.market.datasets import load_embeddings
 from datamarket_gym.payout.inputs import read_inputs
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.verify import verify
 from datamarket_gym.payout.warnings import read_warnings
 from excel_files import write_book
@@ -68,7 +69,7 @@ def test_every_format_reads_without_labels(ending, tmp_path):
     path = write_as(tmp_path, ending, bare(units(12, copies=0)))
     held = tmp_path / "held.parquet"
     pq.write_table(table(bare(validation(8))), held)
-    found = read_inputs(path, held, spec())
+    found = read_inputs(Places(path, held), spec())
     assert not found.labelled
     assert found.submission.label.tolist() == [""] * 12
     assert found.ignored_labels == ()
@@ -119,12 +120,12 @@ def test_arrays_beside_tables_of_nothing_but_names(tmp_path):
     np.save(tmp_path / "units.npy", mine["features"])
     np.save(tmp_path / "held.npy", held["features"])
     files = {"features": str(tmp_path / "units.npy"), "validation_features": str(tmp_path / "held.npy")}
-    found = read_inputs(tmp_path / "units.parquet", tmp_path / "held.parquet", spec(files=files))
+    found = read_inputs(Places(tmp_path / "units.parquet", tmp_path / "held.parquet"), spec(files=files))
     assert found.validation_features.tolist() == held["features"].tolist()
     assert not found.labelled
     np.save(tmp_path / "held.npy", held["features"][1:])
     with pytest.raises(SubmissionError, match="one row for each of the 8 rows of the table"):
-        read_inputs(tmp_path / "units.parquet", tmp_path / "held.parquet", spec(files=files))
+        read_inputs(Places(tmp_path / "units.parquet", tmp_path / "held.parquet"), spec(files=files))
 
 
 def test_texts_without_labels_are_paid_from_the_command_line(tmp_path):
@@ -160,7 +161,7 @@ def test_a_column_in_which_nothing_stands_is_no_labels_and_is_told(empty, plain,
     ]
     asked = tmp_path / "in" / "units.parquet", tmp_path / "in" / "validation.parquet"
     with pytest.raises(SubmissionError, match=r"'label' is empty in every row; .* leave --label out"):
-        read_inputs(*asked, spec(columns={"label": "label"}))
+        read_inputs(Places(*asked), spec(columns={"label": "label"}))
 
 
 def test_some_labels_that_are_missing_stay_an_error_or_are_set_aside(tmp_path):
@@ -196,15 +197,15 @@ def test_where_labels_are_needed_the_error_comes_before_anything_is_embedded(tmp
     with pytest.raises(
         SubmissionError, match=r"held.csv' has no column 'label'.*knn needs.*none: .*coverage"
     ):
-        read_inputs(tmp_path / "units.csv", tmp_path / "held.csv", how)
+        read_inputs(Places(tmp_path / "units.csv", tmp_path / "held.csv"), how)
     with pytest.raises(SubmissionError, match=r"the submissions .*held.csv' has no column 'label'"):
-        read_inputs(tmp_path / "held.csv", tmp_path / "units.csv", how)
+        read_inputs(Places(tmp_path / "held.csv", tmp_path / "units.csv"), how)
     (tmp_path / "held.csv").write_text("text,label\na,x\nb,y\n")
     (tmp_path / "units.csv").write_text("identity,text,label\nanna,a,\nben,b,\n")
     with pytest.raises(
         SubmissionError, match=r"units.csv' \(column 'label' is empty in every row\).*coverage"
     ):
-        read_inputs(tmp_path / "units.csv", tmp_path / "held.csv", how)
+        read_inputs(Places(tmp_path / "units.csv", tmp_path / "held.csv"), how)
 
 
 @pytest.mark.parametrize("command", ["pay", "audit"])
@@ -234,17 +235,6 @@ def test_an_audit_of_a_market_without_labels(tmp_path):
     assert "Labels do not count: the submissions have labels, the validation rows have none" in " ".join(
         done.output.split()
     )
-
-
-def test_the_setting_has_two_spellings_in_a_file_too(tmp_path):
-    from datamarket_gym.payout.settings import payout_spec
-
-    (tmp_path / "pay.toml").write_text('amount = "1"\nutility = "coverage@0.9"\n')
-    assert payout_spec(tmp_path / "pay.toml", {}).learner == "coverage@0.9"
-    assert payout_spec(tmp_path / "pay.toml", {"learner": "knn"}).learner == "knn"
-    (tmp_path / "pay.toml").write_text('amount = "1"\nutility = "coverage@0.9"\nlearner = "knn"\n')
-    with pytest.raises(DataMarketError, match="both utility and learner"):
-        payout_spec(tmp_path / "pay.toml", {})
 
 
 def dealt(columns, names):
@@ -321,7 +311,6 @@ def test_labels_that_are_not_to_be_read_are_not_said_to_be_missing(tmp_path):
         SubmissionError, match=r"units.parquet' is read without labels, as asked\) have no"
     ):
         read_inputs(
-            tmp_path / "units.parquet",
-            tmp_path / "held.parquet",
+            Places(tmp_path / "units.parquet", tmp_path / "held.parquet"),
             spec(learner="knn", columns={"label": ""}),
         )

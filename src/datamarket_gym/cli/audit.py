@@ -30,10 +30,9 @@ from datamarket_gym.execution.parallel import available_cores, compute, computin
 from datamarket_gym.execution.progress import shown_on_stderr
 from datamarket_gym.market.market import MarketState
 from datamarket_gym.mechanism.pipeline import MECHANISMS, as_mechanism
-from datamarket_gym.payout.input_files import scores_file
 from datamarket_gym.payout.inputs import Inputs, encoder_name, read_inputs
-from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.settings import INTAKE_OPTION, PayoutSpec, option, payout_spec
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.oracle import Utility, UtilityOracle
 
@@ -92,8 +91,9 @@ def audit(
     """
     registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
-    spec = payout_spec(None, {"amount": "1", **settings})
+    spec = payout_spec({"amount": "1", **settings})
     checks = settings.get("checks")
+    intake: dict[str, Any] = options.model_dump(include={"intake"})
     tables = {
         "submissions": submission,
         "validation": options.validation,
@@ -106,7 +106,7 @@ def audit(
         suppress_market_warnings(),  # the report has it
     ):
         with as_files(tables) as files, computing(replace(compute(), progress=progress)):
-            state, oracle, ignored = _market(files, spec, options)
+            state, oracle, ignored = _market(Places(**files | intake), spec, options)
         chosen = as_mechanism(MECHANISMS.create(options.mechanism), options.mechanism)
         report = run_audit(
             state,
@@ -128,23 +128,18 @@ def audit(
 
 
 def _market(
-    tables: dict[str, Path], spec: PayoutSpec, options: AuditOptions
+    places: Places, spec: PayoutSpec, options: AuditOptions
 ) -> tuple[MarketState, UtilityOracle, tuple[str, ...]]:
     """Read, as a payout run does, the market that is audited, what it is paid by, and labels that do not count."""
-    log = None if options.intake is None else IntakeLog.open(options.intake)
-    scores = scores_file(spec, tables.get("scores"))
-    submissions, validation = tables["submissions"], tables["validation"]
-    inputs = read_inputs(
-        submissions, validation, spec, reference=tables.get("reference"), log=log, scores=scores
-    )
+    inputs = read_inputs(places, spec)
     utility = None if options.empty is None else Utility(spec.learner, options.empty)
     encoder = encoder_name(spec, "text") if inputs.encoder and spec.columns.text else ""
     state = market_state(
-        _submission(submissions, spec, inputs),
+        _submission(places.submissions, spec, inputs),
         inputs.validation_features,
         inputs.validation_label,
         options.seed,
-        log is not None,
+        places.intake is not None,
         encoder,
     )
     rows = np.arange(len(inputs.validation_label))  # as they are in the file: leaks name them

@@ -195,7 +195,7 @@ def theta(
 
 def _read(embeddings: str, settings: dict[str, Any]) -> Embeddings:
     # Nothing is paid here; but the settings of a payout run include an amount.
-    spec = payout_spec(None, {"amount": "1", **settings})
+    spec = payout_spec({"amount": "1", **settings})
     with as_files({"embeddings": embeddings}) as files:
         return table_rows(files["embeddings"], spec)
 

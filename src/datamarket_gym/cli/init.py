@@ -91,9 +91,7 @@ def init(
     } | {name: value for name, value in values.items() if value not in (None, "")}
     if isinstance(values.get("linkage.keys"), str):
         values["linkage.keys"] = [values["linkage.keys"]]
-    payout_spec(
-        None, {"amount": "1", **values}
-    )  # refuses what is no setting, before anything is written
+    payout_spec({"amount": "1", **values})  # refuses what is no setting, before anything is written
     _print(values, roles, samples["units"])
     comments = {name: roles[name].why for name in roles if values.get(name) == roles[name].column}
     comments |= {"validation": "keep it secret", "checks": "of each payee, before money moves"}

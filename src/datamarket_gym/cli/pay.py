@@ -56,7 +56,7 @@ def pay(
     out = options.out or _folder(submissions)
     if options.out is None:
         settings.setdefault("period", out.name[:100])
-    spec = payout_spec(None, settings)
+    spec = payout_spec(settings)
     given = options.model_dump(exclude={"out"})
     request = PayRequest(submissions=submissions, spec=spec, out=out, **given)
     with (

@@ -6,12 +6,11 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
-from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -21,7 +20,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from datamarket_gym.execution.parallel import Compute, computing, device_named
-from datamarket_gym.registry import D, fault
+from datamarket_gym.registry import D
 
 if TYPE_CHECKING:
     from datamarket_gym.payout.manifest import Check
@@ -196,11 +195,10 @@ def _add_options(
     What is ``in_file`` and not typed is taken from market.toml.
     """
     keys = {name.replace(".", "_"): name for name in options}
-    config = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Config)
+    keyword = inspect.Parameter.KEYWORD_ONLY  # of which those without a default may come last
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: dict[str, inspect.Parameter] = {}
-        keyword = inspect.Parameter.KEYWORD_ONLY  # of which those without a default may come last
         for each in inspect.signature(command, eval_str=True).parameters.values():
             if each.name != argument:
                 parameters[each.name] = each.replace(kind=keyword)
@@ -209,10 +207,11 @@ def _add_options(
                 annotation, default = options[name]
                 parameters[key] = inspect.Parameter(key, keyword, default=default, annotation=annotation)
         if in_file:
-            parameters["config"] = config
+            parameters["config"] = inspect.Parameter("config", keyword, default=None, annotation=Config)
         if any(_is_hidden(each) for each in parameters.values()):
             parameters |= {name: _hidden(parameters[name]) for name in _RARE if name in parameters}
-            parameters["help_all"] = _HELP_ALL
+            shown = inspect.Parameter("help_all", keyword, default=False, annotation=HelpAll)
+            parameters["help_all"] = shown
 
         @wraps(command)
         def typed(*places: Any, **values: Any) -> None:
@@ -258,20 +257,12 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-_HELP_ALL = inspect.Parameter(
-    "help_all",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool,
-        Option(
-            "--help-all",
-            help="Show all options, in groups, and exit.",
-            is_eager=True,
-            callback=_show_all,
-        ),
-    ],
-)
+HelpAll = Annotated[
+    bool,
+    Option(
+        "--help-all", help="Show all options, in groups, and exit.", is_eager=True, callback=_show_all
+    ),
+]
 
 
 def with_settings(
@@ -298,31 +289,17 @@ def with_payout_settings(names: Iterable[str]) -> Callable[[Callable[..., None]]
 
 def with_options(model: type[D]) -> Callable[[Callable[..., None]], Any]:
     """Give a command an option for each field of a model that has one; it receives the model as ``options``."""
-    from datamarket_gym.payout.settings import missing_setting, settings_of
-
-    def build(values: dict[str, Any]) -> D:
-        try:
-            return model.model_validate(values)
-        except ValidationError as error:
-            first = error.errors()[0]
-            if first["type"] == "missing":
-                raise missing_setting(str(first["loc"][0])) from error
-            raise fault(error) from error
+    from datamarket_gym.payout.settings import settings_of, validated
 
     settings = dict(settings_of(model))
     is_short = not all(each.common for each in settings.values())
-    options = {
-        name: (
-            _annotation(each, off=each.default is True, is_short=is_short),
-            inspect.Parameter.empty
-            if model.model_fields[name].is_required() and not each.in_file
-            else None
-            if each.in_file
-            else each.default,
-        )
-        for name, each in settings.items()
-    }
-    return _add_options("options", options, build, _in_file(settings))
+    options = {}
+    for name, each in settings.items():
+        default = None if each.in_file else each.default
+        if model.model_fields[name].is_required() and not each.in_file:
+            default = inspect.Parameter.empty
+        options[name] = _annotation(each, off=each.default is True, is_short=is_short), default
+    return _add_options("options", options, partial(validated, model), _in_file(settings))
 
 
 def _annotation(setting: Setting, *, off: bool, is_short: bool) -> Any:

@@ -43,7 +43,7 @@ from datamarket_gym.explorer.routes import Find, Routes, Site
 from datamarket_gym.market.datasets import DOMAINS, Embeddings, find, load_corpus
 from datamarket_gym.market.tasks.synthetic import Synthetic
 from datamarket_gym.payout.checks.review_page import UnitContent, render_content, unit_images
-from datamarket_gym.payout.input_files import image_bytes, image_tree, scores_file
+from datamarket_gym.payout.input_files import image_bytes, image_tree
 from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, spec_of
@@ -235,7 +235,7 @@ def _domain(name: str) -> RowPool:
 def _table(origin: Origin) -> RowPool:
     columns = {f"columns.{k}": v for k, v in origin.columns.model_dump(exclude_unset=True).items()}
     # Nothing is paid here; but the settings of a payout run say an amount.
-    table = table_rows(origin.path, payout_spec(None, {"amount": "1", **columns}))
+    table = table_rows(origin.path, payout_spec({"amount": "1", **columns}))
     place = np.arange(len(table.vectors)) if table.train is None else np.flatnonzero(table.train)
     texts = _texts(origin)
     return RowPool(
@@ -265,10 +265,7 @@ def _run(origin: Origin) -> RowPool:
     folder = origin.path
     manifest = read_manifest(folder)
     spec, places = spec_of(manifest), places_of(folder)
-    scores = scores_file(spec, places.scores)
-    inputs = read_inputs(
-        places.submissions, places.validation, spec, reference=places.reference, scores=scores
-    )
+    inputs = read_inputs(places, spec)
     if origin.part == "reference" and inputs.reference is None:
         raise DataMarketError("this run has no reference rows; look at its validation rows")
     pool = _units if origin.part == "submissions" else partial(_operator_rows, part=origin.part)

@@ -10,7 +10,6 @@ than half is bad.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 from collections import Counter
@@ -33,14 +32,14 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.market.datasets import IMAGES
 from datamarket_gym.market.encoders import ContentError
 from datamarket_gym.market.encoders.base import Encoder
-from datamarket_gym.payout.names import csv_text, from_csv, visible
+from datamarket_gym.payout.names import csv_text, read_csv, visible
 from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.utilities.base import UtilityFunction
 from datamarket_gym.utilities.imported_scores import ImportedScores, Names, ScoreTable, read_scores
 
 if TYPE_CHECKING:
-    from datamarket_gym.data.columns import Faults
     from datamarket_gym.payout.inputs import Rows
+    from datamarket_gym.payout.stored_inputs import Places
 
 
 FILE = "quarantine.csv"
@@ -136,16 +135,12 @@ def quarantine_csv(rows: Sequence[BadRow]) -> str:
 
 def read_quarantine(path: Path) -> list[BadRow]:
     """Read the list of a finished run."""
-    with path.open(encoding="utf-8", newline="") as file:
-        csv.field_size_limit(1 << 24)
-        return [
-            BadRow(
-                row=int(row["row"]),
-                line=int(row["line"]) if row["line"] else None,
-                **{name: from_csv(row[name]) for name in ("unit", "identity", "wrong")},
-            )
-            for row in csv.DictReader(file)
-        ]
+    return [
+        BadRow(
+            int(r["row"]), r["unit"], r["identity"], r["wrong"], int(r["line"]) if r["line"] else None
+        )
+        for r in read_csv(path)
+    ]
 
 
 UNREAD = (
@@ -361,9 +356,7 @@ def scores_file(spec: PayoutSpec, fetched: Path | None) -> Path | None:
     return file
 
 
-def read_scored(
-    file: Path, submissions: Path, validation: Path, spec: PayoutSpec, rows: Rows, operator_rows: Rows
-) -> Scored:
+def read_scored(file: Path, places: Places, spec: PayoutSpec, rows: Rows, operator_rows: Rows) -> Scored:
     """Read the scores; rows that were set aside may have some, which do not count.
 
     ``rows`` and ``operator_rows`` (for validation) have the labels that count.
@@ -373,6 +366,7 @@ def read_scored(
         name = spec.columns.id or "id"
         return name if name in Table.open(table).names else None
 
+    submissions, validation = places.submissions, places.validation
     bad = {row.row: row.unit for row in rows.bad}
     count = len(rows.ids) + len(bad)
     good = np.array([row for row in range(count) if row not in bad], dtype=np.int64)

@@ -50,6 +50,7 @@ from datamarket_gym.payout.input_files import (
     names_hash,
     note_images,
     read_scored,
+    scores_file,
     split_rows,
     unnamed_images,
 )
@@ -60,6 +61,7 @@ from datamarket_gym.payout.money import validation_groups
 from datamarket_gym.payout.names import first_words, require_writable, unwritable
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.settings import Columns, Files, LinkageRule, PayoutSpec
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.registry import name_of, source_elsewhere
 from datamarket_gym.utilities.base import UtilityFunction
 from datamarket_gym.utilities.labels import require_labels
@@ -270,24 +272,19 @@ class Tables(NamedTuple):
     ignored: tuple[str, ...]
 
 
-def read_inputs(
-    submissions: Path,
-    validation: Path,
-    spec: PayoutSpec,
-    more: dict[str, Path] | None = None,
-    reference: Path | None = None,
-    log: IntakeLog | None = None,
-    scores: Path | None = None,
-) -> Inputs:
-    """Read and check everything; ``more`` names further files whose hashes belong to the run.
+def read_inputs(places: Places, spec: PayoutSpec) -> Inputs:
+    """Read and check everything, with the hashes of all files that the run depends on.
 
-    With a ``log`` times are from it alone, and what was taken from it belongs to the run. ``scores`` is the file of
-    another tool's scores, where these are paid for.
+    With an intake log times are from it alone, and what was taken from it belongs to the run.
     """
+    log = None if places.intake is None else IntakeLog.open(places.intake, places.upto)
+    edges = places.edges or spec.linkage.edges
+    scores = scores_file(spec, places.scores)
     reader = InputReader(spec, log)
-    tables = reader.read(submissions, validation, reference)
+    tables = reader.read(places.submissions, places.validation, places.reference)
     rows, files = tables.rows, reader.files
-    files |= {role: file_hash(path) for role, path in (more or {}).items()}
+    more = {"edges": edges, "overrides": places.overrides, "scores": scores}
+    files |= {role: file_hash(Path(path)) for role, path in more.items() if path is not None}
     unnamed = [
         (f"{folder.name}/{name}", why)
         for folder, names in sorted(reader.images.items())
@@ -305,7 +302,7 @@ def read_inputs(
         files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
     scored = None
     if scores is not None:
-        scored = read_scored(scores, submissions, validation, spec, rows, tables.validation)
+        scored = read_scored(scores, places, spec, rows, tables.validation)
     return replace(_assemble(tables, files, reader.skipped), scored=scored)
 
 

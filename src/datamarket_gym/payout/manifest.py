@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,9 +52,10 @@ LEAST = 256
 _HEX = 16  # characters of a hash: 64 bits
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(BaseModel):
     """Hold how many different units there are, and the least of their hashes."""
+
+    model_config = ConfigDict(frozen=True)
 
     distinct: int = 0
     least: tuple[str, ...] = ()
@@ -71,17 +71,8 @@ class Contents:
             rows = (raw[at : at + size] for at in range(0, len(raw), size))
             hashes.append(b"".join(hashlib.sha256(row).digest()[: _HEX // 2] for row in rows))
         digests = np.unique(np.frombuffer(b"".join(hashes), dtype=">u8").astype(np.uint64))
-        return cls(len(digests), tuple(f"{each:0{_HEX}x}" for each in digests[:LEAST].tolist()))
-
-    @classmethod
-    def from_plain(cls, values: dict[str, Any]) -> Contents:
-        """Read from plain values."""
-        return cls(int(values["distinct"]), tuple(map(str, values["least"])))
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """Write as plain values."""
-        return {"distinct": self.distinct, "least": list(self.least)}
+        least = tuple(f"{each:0{_HEX}x}" for each in digests[:LEAST].tolist())
+        return cls(distinct=len(digests), least=least)
 
     def shared(self, other: Contents) -> float:
         """Estimate how many of the different units are in both."""
@@ -207,13 +198,6 @@ class SpecRecord(BaseModel):
     columns: dict[str, Any] = {}
 
 
-class ContentsRecord(BaseModel):
-    """Hold `Contents` as they are written."""
-
-    distinct: int
-    least: list[str]
-
-
 class ManifestShape(BaseModel):
     """Hold what every manifest has, as far as it is read again; what has a default is checked where it is there."""
 
@@ -247,7 +231,7 @@ class ManifestShape(BaseModel):
     clusters: int
     ties: int = 0
     scores: str = ""
-    contents: ContentsRecord
+    contents: Contents
     outputs: dict[str, FileRecord]
     acquired: list[dict[str, str]] = []
 

@@ -9,11 +9,13 @@ characters (UTS 39, section 4), skeleton(x) = NFD(map(NFD(x), less invisible cha
 
 from __future__ import annotations
 
+import csv
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
@@ -148,6 +150,14 @@ def csv_text(
 
     lines = [columns, *rows]
     return "".join(",".join(map(cell, columns, line)) + "\n" for line in lines)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Read the rows of a CSV file that `csv_text` wrote, by column."""
+    csv.field_size_limit(1 << 24)
+    with path.open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    return [dict(zip(names, map(from_csv, row), strict=True)) for row in rows]
 
 
 def find_look_alikes(names: Sequence[str]) -> list[list[str]]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from datamarket_gym import __version__
 from datamarket_gym.data.content_keys import combined_keys
-from datamarket_gym.data.submission import Submission
 from datamarket_gym.display import listed
 from datamarket_gym.evidence.graph import CollapsedMarket, Edges, find_collapse, seniority_ranks
 from datamarket_gym.evidence.leak_check import Leaks
-from datamarket_gym.evidence.threshold import Threshold, measure_threshold
+from datamarket_gym.evidence.threshold import Threshold
 from datamarket_gym.execution.arrays import Codes, Values, distinct_pairs
 from datamarket_gym.execution.files import replacing, sha256, write_json, write_text
 from datamarket_gym.execution.parallel import compute
@@ -47,27 +46,10 @@ from datamarket_gym.payout.money import (
 from datamarket_gym.payout.names import csv_text, visible
 from datamarket_gym.payout.overrides import Override, Payees
 from datamarket_gym.payout.report.pages import Row
-from datamarket_gym.payout.settings import (
-    PayoutSpec,
-    Worth,
-    worth_of,
-)
+from datamarket_gym.payout.settings import PayoutSpec, Worth, worth_of
 from datamarket_gym.utilities.oracle import UtilityOracle
 
 _NOTHING_NEW = "what is new adds nothing to what the earlier runs have acquired"
-
-
-def choose_evidence(
-    submission: Submission,
-    utility: UtilityOracle,
-    spec: PayoutSpec,
-    asked: dict[str, Values] | None = None,
-) -> Threshold:
-    """Choose a threshold that the false-match cost and the density correction admit.
-
-    ``asked`` is as `measure_threshold` keeps it.
-    """
-    return measure_threshold(submission, utility, spec.theta, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +80,16 @@ class Results:
     def worth(self) -> Worth:
         """Return the words for what is paid for, which mention labels only where they count."""
         return worth_of(self.spec.utility_function, labelled=self.inputs.labelled)
+
+    @cached_property
+    def divided(self) -> Payments:
+        """Return the payments by which the amount is divided: where asked, scores below zero count as nothing."""
+        return floored(self.payments) if self.spec.negative == "zero" else self.payments
+
+    @cached_property
+    def rank(self) -> Codes:
+        """Return the seniority of each unit."""
+        return seniority_ranks(self.inputs.submission, self.payments.clustering.tie_breaker)
 
     @property
     def collapse(self) -> CollapsedMarket | None:
@@ -140,8 +132,7 @@ class Results:
         return [int(v) for v in low], [int(v) for v in np.ceil(high)]
 
 
-@dataclass(frozen=True, eq=False)
-class Cents:
+class Cents(NamedTuple):
     """Hold payments in minor units, the identities, and how payments depend on the scores."""
 
     names: list[str]
@@ -214,7 +205,7 @@ _CLUSTERS, _UNITS, _MATCHES = 200, 40, 40
 def drawn_clusters(results: Results) -> Codes:
     """Return the clusters whose owner was drawn at random, as another's unit in it has the same time."""
     submission, clusters = results.inputs.submission, results.payments.clustering
-    rank, label = seniority_ranks(submission, clusters.tie_breaker), clusters.label
+    rank, label = results.rank, clusters.label
     owner, times = results.inputs.owner, submission.times
     by_rank = np.lexsort((rank, label))
     first = by_rank[np.searchsorted(label[by_rank], label)]  # of the cluster that each unit is in
@@ -240,10 +231,10 @@ def describe(results: Results, chosen: Codes) -> list[Row]:
     """Describe clusters with their units (the one that stands for them first) and matches."""
     inputs, clusters = results.inputs, results.payments.clustering
     label, edges, scores = clusters.label, clusters.edges, results.payments.scores
-    errors, rank = score_errors(results), seniority_ranks(inputs.submission, clusters.tie_breaker)
+    errors, rank = score_errors(results), results.rank
     share, represents = _claims(results)
     members, edges_of = _grouped(label, chosen), _grouped(label[edges.left], chosen)
-    worth = scores.values if results.spec.negative == "carry" else np.maximum(scores.values, 0.0)
+    worth = results.divided.scores.values
     worth = results.spec.minor * (worth / worth.sum())  # before anything is carried forward
     rows = []
     for c in chosen.tolist():
@@ -429,12 +420,10 @@ def cluster_table(results: Results) -> pa.Table:
     inputs, (share, represents) = results.inputs, _claims(results)
     label = results.payments.clustering.label
     public = results.payments.scores.number[label]
-    rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
     moment = np.unique(inputs.submission.times, return_inverse=True)[1]
-    order = np.lexsort((rank, public))
+    order = np.lexsort((results.rank, public))
     size = np.bincount(label)[label]
-    used = floored(results.payments) if results.spec.negative == "zero" else results.payments
-    by_unit, received = unit_amounts(used), inputs.received
+    by_unit, received = unit_amounts(results.divided), inputs.received
     columns = {
         "units_in_cluster": size,
         "represents": represents,
@@ -443,7 +432,7 @@ def cluster_table(results: Results) -> pa.Table:
         "score_error": score_errors(results)[label],
         "amount": np.bincount(by_unit.row, weights=by_unit.amount, minlength=len(inputs.ids)),
         "row": np.arange(len(label)),
-        "came": rank,
+        "came": results.rank,
         "moment": moment,
         "drawn": np.isin(label, drawn_clusters(results)),
         **({} if received is None else received.columns()),
@@ -546,7 +535,7 @@ def write_manifest(
             "identities": len(results.names),
             "units": len(inputs.ids) + len(inputs.aside),
             **acquired,
-            "contents": Contents.of(inputs.submission.features).plain,
+            "contents": Contents.of(inputs.submission.features).model_dump(),
             "removed": sum(inputs.removed.values()),
             "leaked": len(results.leaks),
             "quarantined": len(inputs.bad),

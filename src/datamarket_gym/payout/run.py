@@ -38,7 +38,7 @@ from datamarket_gym.evidence.graph import (
 )
 from datamarket_gym.evidence.leak_check import Leaks
 from datamarket_gym.evidence.similarity_search import NearestRows
-from datamarket_gym.evidence.threshold import Threshold
+from datamarket_gym.evidence.threshold import Threshold, measure_threshold
 from datamarket_gym.execution.arrays import Codes, Values
 from datamarket_gym.execution.files import claimed, make_folder, read_json, replacing, sha256, write_json
 from datamarket_gym.execution.parallel import compute, computing, one_thread
@@ -64,9 +64,7 @@ from datamarket_gym.payout.acquired_data import (
 )
 from datamarket_gym.payout.audit import run_red_team
 from datamarket_gym.payout.checks.plan import SettledDraft
-from datamarket_gym.payout.input_files import scores_file
 from datamarket_gym.payout.inputs import Inputs, read_inputs
-from datamarket_gym.payout.intake import IntakeLog
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import Line, describe_state
 from datamarket_gym.payout.ledger.runs import (
@@ -109,7 +107,6 @@ from datamarket_gym.payout.overrides import (
 from datamarket_gym.payout.report.record import write_report
 from datamarket_gym.payout.results import (
     Results,
-    choose_evidence,
     has_balances,
     in_cents,
     write_manifest,
@@ -170,16 +167,8 @@ class PayoutJob:
         """
         taken = taken or LedgerInputs()
         own = read_overrides(places.overrides)
-        edge_table = places.edges
-        if edge_table is None and spec.linkage.edges is not None:
-            edge_table = Path(spec.linkage.edges)
-        scores = scores_file(spec, places.scores)
-        more = {"edges": edge_table, "overrides": places.overrides, "scores": scores}
-        files = {role: path for role, path in more.items() if path is not None}
-        log = None if places.intake is None else IntakeLog.open(places.intake, places.upto)
-        inputs = read_inputs(
-            places.submissions, places.validation, spec, files, places.reference, log, scores
-        )
+        edges = places.edges or spec.linkage.edges
+        inputs = read_inputs(places, spec)
         if settles is not None:
             inputs = inputs.without_units({false.unit for false in settles.found})
         earlier = tuple(AcquiredRun.read(folder) for folder in places.acquired)
@@ -194,6 +183,7 @@ class PayoutJob:
         )
         for role in places.queries.keys() & inputs.files.keys():
             inputs.files[role]["name"] = places.queries[role]
+        edge_table = None if edges is None else Path(edges)
         return cls(spec, inputs, overrides, taken, edge_table, run, settles, tuple(left_out))
 
     @property
@@ -263,7 +253,7 @@ class PayoutPipeline(Pipeline):
         threshold = self.run.output(
             "threshold.json",
             _THRESHOLD,
-            lambda: choose_evidence(submission, utility, self.job.spec, self.asked),
+            lambda: measure_threshold(submission, utility, self.job.spec.theta, self.asked),
         )
         progress.stage(f"looking for copies ({threshold.evidence})")
         return threshold
@@ -353,9 +343,7 @@ def compute_results(job: PayoutJob, run: Run | FinishedRun, reuse: NearestRows |
         overrides=job.overrides,
         payments=paid,
         payees=owners,
-        names=cents.names,
-        division=cents.division,
-        payer=cents.payer,
+        **cents._asdict(),
         without_evidence=without.division.paid,
         leaks=inputs.named(matching.leaks),
         known=inputs.named_known(matching.acquired),

@@ -26,7 +26,7 @@ from datamarket_gym.market.encoders import minilm
 from datamarket_gym.market.encoders.base import WORDS
 from datamarket_gym.mechanism.pipeline import LeakCheck, Mechanism, get_mechanism
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.registry import Document, fault
+from datamarket_gym.registry import D, Document, fault
 from datamarket_gym.utilities.base import LEARNERS, UtilityFunction
 from datamarket_gym.utilities.count import Count
 from datamarket_gym.utilities.coverage import RECOMMENDED, Coverage
@@ -514,14 +514,9 @@ def _seconds(name: str, text: str, days: int) -> float:
     return aware.timestamp() + (86_400 * days if is_date else 0)
 
 
-def payout_spec(config: Path | None, flags: dict[str, Any]) -> PayoutSpec:
-    """Read the settings of a run from a file like market.toml, with options (None: not given) on top."""
-    from datamarket_gym.payout.market_file import read_market
-
-    values = {} if config is None else read_market(config)
-    chosen = {name: value for name, value in flags.items() if value is not None}
-    spec = nested({n: v for n, v in (values | chosen).items() if n in SETTINGS})
-    return with_encoder(checked_spec(spec))
+def payout_spec(values: Mapping[str, Any]) -> PayoutSpec:
+    """Make the settings of a run of values by their names with points (None: not given); others are left out."""
+    return with_encoder(checked_spec(nested({n: v for n, v in values.items() if n in SETTINGS})))
 
 
 def with_encoder(spec: PayoutSpec) -> PayoutSpec:
@@ -545,9 +540,9 @@ def encoder_message(spec: PayoutSpec) -> str:
     )
 
 
-def nested(flags: Mapping[str, Any], data: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Nest settings by names with points (``columns.id``; None: not given) on top of others."""
-    data = {} if data is None else data
+def nested(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Nest settings by names with points (``columns.id``; None: not given)."""
+    data: dict[str, Any] = {}
     for name, value in flags.items():
         section, _, key = name.rpartition(".")
         if value is not None and value != []:
@@ -590,22 +585,22 @@ def _fault(flags: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def missing_setting(field: str) -> DataMarketError:
-    """Make the error of a setting that is needed and was not given."""
-    file = "" if field in ("amount", "out") else ", or write market.toml: datamarket init --help"
-    return DataMarketError(f"there is no {field}; give --{field}{file}")
+def validated(model: type[D], data: Any) -> D:
+    """Validate settings or options given as plain values; refuse them in one line."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] != "missing":
+            raise fault(error) from error
+        field = ".".join(map(str, first["loc"]))
+        file = "" if field in ("amount", "out") else ", or write market.toml: datamarket init --help"
+        raise DataMarketError(f"there is no {field}; give --{field}{file}") from error
 
 
 def checked_spec(data: Any) -> PayoutSpec:
-    """Validate settings given as plain values; refuse them in one line."""
-    try:
-        spec = PayoutSpec.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        if first["type"] == "missing":
-            field = ".".join(str(part) for part in first["loc"])
-            raise missing_setting(field) from error
-        raise fault(error) from error
+    """Validate the settings of a run; refuse them in one line."""
+    spec = validated(PayoutSpec, data)
     spec.minor  # noqa: B018  an impossible amount is refused before anything is read
     spec.utility  # noqa: B018
     return spec

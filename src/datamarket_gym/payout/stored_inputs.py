@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -153,32 +153,35 @@ def path_of(folder: Path, role: str) -> Path:
     return folder / FOLDER / f"{role}{ENDING}"
 
 
-def places_of(
-    folder: Path,
-    submissions: Path | None = None,
-    validation: Path | None = None,
-    reference: Path | None = None,
-    record: RunRecord | None = None,
-    acquired: Sequence[Path] = (),
-    intake: str | None = None,
-) -> Places:
+class MovedInputs(TypedDict, total=False):
+    """Hold where inputs of a run are that do not lie where they were."""
+
+    submissions: Path | None
+    validation: Path | None
+    reference: Path | None
+    acquired: Sequence[Path]  # folders of earlier runs
+    intake: str | None
+
+
+def places_of(folder: Path, record: RunRecord | None = None, **moved: Unpack[MovedInputs]) -> Places:
     """Return where a run's inputs are: as named, else in its folder if they are answers, else where they were.
 
-    ``record`` is the run in its ledger, if that was read; ``acquired`` are folders of earlier runs that were moved.
+    ``record`` is the run in its ledger, if that was read.
     """
     record, manifest = record or run_of(folder), read_manifest(folder)
     queries = {role: place for role, place in record.places.items() if is_query(place)}
     paths = {role: Path(place) for role, place in record.places.items()}
     paths |= {role: path_of(folder, role) for role in queries}
-    moved = {"submissions": submissions, "validation": validation, "reference": reference}
-    paths |= {role: path for role, path in moved.items() if path is not None}
+    paths |= {role: path for role, path in moved.items() if isinstance(path, Path)}
     earlier = tuple(paths[f"{ACQUIRED} {i}"] for i in range(1, len(record.acquired) + 1))
+    if folders := moved.get("acquired"):
+        earlier = find_named_runs(folders, manifest.get(ACQUIRED, []))
     named = ("submissions", "validation", "overrides", "reference", "edges", "scores")
     return Places(
         **{role: paths[role] for role in named if role in paths},
-        acquired=find_named_runs(acquired, manifest.get(ACQUIRED, [])) if acquired else earlier,
+        acquired=earlier,
         queries=queries,
-        intake=intake or intake_of(record),
+        intake=moved.get("intake") or intake_of(record),
         upto=log_tip(manifest),
     )
 

@@ -122,12 +122,12 @@ def _amounts(
     results: Results, settles: SettledDraft | None, opening: dict[str, int]
 ) -> tuple[list[int], list[int], Values]:
     """Return of each unit in the game what it earns, its weight, and its share of its cluster."""
-    from datamarket_gym.mechanism.allocation import floored, grid_of
+    from datamarket_gym.mechanism.allocation import grid_of
     from datamarket_gym.mechanism.payment_tables import unit_amounts
 
     inputs, division, names = results.inputs, results.division, results.names
-    used = floored(results.payments) if results.spec.negative == "zero" else results.payments
-    units, n = unit_amounts(used), len(inputs.ids)
+    used, n = results.divided, len(inputs.ids)
+    units = unit_amounts(used)
     unpaid = frozenset() if settles is None else settles.unpaid
     step = grid_of(used.scores.values)  # whole numbers of steps: the same on every machine
     amount = np.bincount(units.row, weights=units.amount, minlength=n)

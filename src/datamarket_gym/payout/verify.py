@@ -8,7 +8,6 @@ approval is entered.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import tempfile
 import zipfile
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -60,12 +59,12 @@ from datamarket_gym.payout.manifest import (
     submitted_hash,
 )
 from datamarket_gym.payout.money import Currency
-from datamarket_gym.payout.names import from_csv, visible
+from datamarket_gym.payout.names import read_csv, visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.report.pages import NAME as REPORT
 from datamarket_gym.payout.report.pages import check_state, read_draft
 from datamarket_gym.payout.run import work_out
-from datamarket_gym.payout.stored_inputs import Places, kept_checks, log_tip, places_of
+from datamarket_gym.payout.stored_inputs import MovedInputs, Places, kept_checks, log_tip, places_of
 from datamarket_gym.payout.unit_payments import read_units
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import UnresolvedWarning, read_warnings
@@ -133,13 +132,9 @@ def _undated(ledger: Ledger) -> str:
 def verify(
     folder: Path,
     recompute: bool = False,
-    submissions: Path | None = None,
-    validation: Path | None = None,
-    progress: Progress | None = None,
-    reference: Path | None = None,
+    progress: Progress = SILENT,
     checkpoint: Path | None = None,
-    acquired: Sequence[Path] = (),
-    intake: str | None = None,
+    **moved: Unpack[MovedInputs],
 ) -> list[Check]:
     """Run all checks of a run and of its ledger; the inputs lie where they were, unless named."""
     manifest, accounts = read_manifest(folder), None
@@ -152,11 +147,10 @@ def verify(
         accounts = ledger.accounts()
         if checkpoint is not None:
             checks.append(check_checkpoints(accounts.entries, checkpoint))
-    checks += _of_run(folder, accounts, intake)
+    checks += _of_run(folder, accounts, moved.get("intake"))
     if recompute and accounts is not None and manifest["run"] in accounts.runs:
         record = accounts.runs[manifest["run"]]
-        places = places_of(folder, submissions, validation, reference, record, acquired, intake)
-        checks += _recomputed(folder, places, progress or SILENT)
+        checks += _recomputed(folder, places_of(folder, record, **moved), progress)
     return checks
 
 
@@ -219,7 +213,7 @@ def _contradictions(folder: Path, manifest: dict[str, Any], record: RunRecord) -
         "period": spec.period or "", "opening": manifest["opening_balances"], "overrides": manifest["overrides"],
         "standing": manifest["standing_overrides"], "kept": settles.kept if settles else 0,
         "acquired": [each["run"] for each in manifest.get(ACQUIRED, ())],
-        "submissions": submitted_hash(manifest), "contents": Contents.from_plain(manifest["contents"]),
+        "submissions": submitted_hash(manifest), "contents": Contents(**manifest["contents"]),
     }  # fmt: skip
     for name, value in entries.items():
         if getattr(record, name) != value:
@@ -243,12 +237,10 @@ def _sums(folder: Path, manifest: dict[str, Any], record: RunRecord) -> list[Che
     stored = _columns(folder / PAYMENTS)
     rows = zip(*(stored.get(name, ()) for name in names), strict=True)
     table = {identity: tuple(map(money.signed, amounts)) for identity, *amounts in rows}
-    with (folder / "payments.csv").open(encoding="utf-8", newline="") as file:
-        csv.field_size_limit(1 << 24)
-        written = {
-            from_csv(row["identity"]): tuple(money.signed(row[name]) for name in names[1:])
-            for row in csv.DictReader(file)
-        }
+    written = {
+        row["identity"]: tuple(money.signed(row[name]) for name in names[1:])
+        for row in read_csv(folder / "payments.csv")
+    }
     entered = {x.identity: (x.paid, x.entitled, x.balance) for x in record.lines}
     paid, balances = (sum(amounts[i] for amounts in entered.values()) for i in (0, 2))
     amount, opening = manifest["amount"], sum(manifest["opening_balances"].values())
@@ -343,21 +335,15 @@ def approve_recomputed(
     run: Path,
     by: str | None,
     accept: Sequence[str],
-    submissions: Path | None = None,
-    validation: Path | None = None,
-    reference: Path | None = None,
-    acquired: Sequence[Path] = (),
-    intake: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
+    **moved: Unpack[MovedInputs],
 ) -> Approval:
     """Recompute a run and approve it, unless a check fails; an approved one stays as it is."""
     if (record := run_of(run)).state in APPROVED:
         return _approved_before(record)
     require_accepted(run, accept)
     manifest = sha256(run / MANIFEST)  # of what is recomputed: another may lie there afterwards
-    checks = verify(
-        run, True, submissions, validation, progress, reference, acquired=acquired, intake=intake
-    )
+    checks = verify(run, True, progress, **moved)
     if wrong := [check for check in checks if not check.good]:
         record = run_of(run)  # files have moved on where another has approved it meanwhile
         return _approved_before(record) if record.state in APPROVED else Approval(wrong=wrong)

@@ -26,7 +26,6 @@ from datamarket_gym.evidence.graph import components, describe_missing_times
 from datamarket_gym.evidence.lineage import NONE, Lineage
 from datamarket_gym.execution.arrays import Codes, Features, Values, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import read_json, write_json
-from datamarket_gym.mechanism.allocation import floored
 from datamarket_gym.mechanism.payment_tables import unit_amounts
 from datamarket_gym.mechanism.pipeline import REMEDY
 from datamarket_gym.payout.names import find_look_alikes, says_nothing, spelled, visible
@@ -763,8 +762,7 @@ def _claims(results: Results) -> Warnings:
 
 def kappas(results: Results) -> Values:
     """Compute kappa = P / T of each payee whose units earn anything, by the amounts that are divided."""
-    payments = floored(results.payments) if results.spec.negative == "zero" else results.payments
-    units = unit_amounts(payments)
+    units = unit_amounts(results.divided)
     sums = Earned(results.payees.group[units.identity], units.amount).sums()
     return sums.kappas(sums.owed)
 

@@ -5,8 +5,8 @@ The difference is what that evidence cost or brought. It needs the run's inputs,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
@@ -18,24 +18,15 @@ from datamarket_gym.payout.ledger.runs import ledger_inputs_of
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.results import Results, in_cents
 from datamarket_gym.payout.run import FinishedRun, PayoutJob, compute_results
-from datamarket_gym.payout.stored_inputs import Places, places_of
+from datamarket_gym.payout.stored_inputs import MovedInputs, Places, places_of
 
 
 def without_its_evidence(
-    folder: Path,
-    identity: str,
-    submissions: Path | None = None,
-    validation: Path | None = None,
-    progress: Progress | None = None,
-    reference: Path | None = None,
-    acquired: Sequence[Path] = (),
-    intake: str | None = None,
+    folder: Path, identity: str, progress: Progress = SILENT, **moved: Unpack[MovedInputs]
 ) -> int:
     """Compute what a payee of a finished run would have been paid, in minor units."""
-    progress = progress or SILENT
     progress.stage("reading the run and its inputs")
-    places = places_of(folder, submissions, validation, reference, acquired=acquired, intake=intake)
-    job, results = finished_results(folder, places)
+    job, results = finished_results(folder, places_of(folder, **moved))
     inputs = results.inputs
     if identity not in inputs.identities:  # brings a balance alone: nothing of it was scored
         return results.division.paid[results.names.index(identity)]

@@ -39,10 +39,8 @@ from datamarket_gym.payout.run import PayoutJob
 from datamarket_gym.payout.settings import (
     SETTINGS,
     PayoutSpec,
-    checked_spec,
     faults_of,
-    nested,
-    with_encoder,
+    payout_spec,
 )
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import (
@@ -98,13 +96,13 @@ class Order(Document):
 
     def spec(self) -> PayoutSpec:
         """Validate the settings."""
-        return with_encoder(checked_spec(nested(self.settings)))
+        return payout_spec(self.settings)
 
     def lenient_spec(self) -> PayoutSpec:
         """Take the settings that are good: checks of tables need no amount."""
         faults = self.faults()
         good = {name: value for name, value in self.settings.items() if name not in faults}
-        return with_encoder(checked_spec(nested({"amount": "1", **good})))
+        return payout_spec({"amount": "1", **good})
 
     def in_words(self, message: str) -> str:
         """Say a message in the words of the page, and name all files in it as people know them."""

@@ -249,7 +249,7 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
         record = RunRecord(
             entry.run, entry.amount, entry.currency,
             **{name: content[name] for name in _DRAFT if name != "lines"}, lines=lines,
-            contents=Contents.from_plain(content["contents"]) if content.get("contents") else Contents(),
+            contents=Contents(**(content.get("contents") or {})),
             acquired=[str(run) for run in content.get("acquired", [])],
             joined=[list(map(str, names)) for names in content.get("joined", [])], history=[entry],
         )  # fmt: skip
