@@ -75,8 +75,8 @@ def test_forged_times_are_tried_with_and_without_a_log_in_each_run_with_a_clock(
 
 
 def test_where_no_unit_has_a_time_no_clock_is_forged(tmp_path):
-    table = {k: v for k, v in units(60, copies=0).items() if k != "time"}
-    place = run(tmp_path, table, validation(60), theta="none", audit=True)
+    table = {k: v for k, v in units(24, copies=0).items() if k != "time"}
+    place = run(tmp_path, table, validation(40), theta="none", audit=True)
     found, _ = read_red_team(place / "audit.json")
     assert not forgeries(found)
     assert not any(trial.assumes for trial in found.trials)
@@ -132,7 +132,7 @@ def test_attacks_on_sampled_scores_are_left_out_where_they_would_take_hours(tmp_
 
 
 def test_attacks_on_few_units_are_played_under_any_utility(tmp_path):
-    folder = run(tmp_path, units(10, copies=0), validation(30), learner="ridge", audit=True)
+    folder = run(tmp_path, units(6, copies=0), validation(20), learner="ridge", audit=True)
     found, why = read_red_team(folder / "audit.json")
     assert found is not None, why
     assert found.trials

@@ -290,14 +290,15 @@ def read_inputs(places: Places, spec: PayoutSpec) -> Inputs:
         for folder, names in sorted(reader.images.items())
         for name, why in unnamed_images(folder, names)
     ]
+    digests: dict[str, str] = {}  # of what lies in no single file
     if unnamed:
         reader.skipped["images"] = unnamed
-        files["images"] = {"name": "", "bytes": 0, "sha256": names_hash([], unnamed)}
+        digests["images"] = names_hash([], unnamed)
     if rows.bad:  # whether an image can be read is not told by the table's hash
-        lines = [f"{row.row} {row.wrong}" for row in rows.bad]
-        files["quarantine"] = {"name": "", "bytes": 0, "sha256": names_hash(lines, [])}
+        digests["quarantine"] = names_hash([f"{row.row} {row.wrong}" for row in rows.bad], [])
     if rows.received is not None:
-        files[INTAKE] = {"name": "", "bytes": 0, "sha256": rows.received.sha256}
+        digests[INTAKE] = rows.received.sha256
+    files |= {role: {"name": "", "bytes": 0, "sha256": digest} for role, digest in digests.items()}
     if (source := source_elsewhere("learner", name_of(spec.utility_function))) is not None:
         files["utility"] = {"name": source[0], "bytes": 0, "sha256": source[1]}  # code of one's own
     scored = None
@@ -342,15 +343,10 @@ class _RawRows:
         self.single = {name: column.of(rows) for name, column in self.single.items()}
         self.dense = {role: taken(matrix, rows) for role, matrix in self.dense.items()}
 
-    def excerpts(self, count: int) -> dict[str, str]:
+    def excerpts(self) -> dict[str, str]:
         """Return the first words of each unit's text, or the file of its image, by the name of the unit."""
-        content = self.optional("text") or self.optional("image")
-        names = self.optional("id") or [f"row {i}" for i in range(count)]
-        return {
-            name: first_words(cell)
-            for name, cell in zip(names, content or (), strict=False)
-            if name and cell
-        }
+        cells = zip(self.ids(), self.optional("text") or self.optional("image") or (), strict=False)
+        return {name: first_words(cell) for name, cell in cells if name and cell}
 
     def labels(self, count: int, *, numbers: bool = False) -> NDArray[Any]:
         """Return the labels as written, or as the numbers that they stand for; empty ones if there are none."""
@@ -369,10 +365,13 @@ class _RawRows:
             return kind, self.dense["features"]
         raise SubmissionError(_NO_FEATURES.format("submissions"))
 
+    def ids(self) -> Sequence[str | None]:
+        """Return the names of all units; their rows where the table names none."""
+        return self.optional("id") or [f"row {i}" for i in range(self.count)]
+
     def row_names(self) -> RowNames:
         """Return what the rows are called."""
-        ids = self.optional("id") or [f"row {i}" for i in range(self.count)]
-        return RowNames(self.table, ids, self.optional("identity") or [None] * self.count)
+        return RowNames(self.table, self.ids(), self.optional("identity") or [None] * self.count)
 
     def note_faults(self, faults: Faults) -> None:
         """Note the rows that cannot be used: no name, label, time or content, unwritable names, shared ids, ..."""
@@ -497,7 +496,7 @@ class InputReader:
         """Read and check all columns, and only then embed texts or images, which may take long."""
         submitted = whose == "submissions"
         raw = self._raw_rows(path, whose, labels, faults)
-        excerpts = raw.excerpts(raw.count) if submitted else {}
+        excerpts = raw.excerpts() if submitted else {}
         rows, bad, received = np.arange(raw.count), tuple[BadRow, ...](), None
         if faults is not None:
             raw.note_faults(faults)
@@ -596,11 +595,9 @@ def _require_names(ids: Sequence[str], identity: Sequence[str]) -> None:
         )
 
 
-def _require_size(
-    matrix: Features | None, where: str, remedy: str, ids: Sequence[str] | None = None
-) -> None:
+def _require_size(matrix: Features, where: str, remedy: str, ids: Sequence[str] | None = None) -> None:
     """Refuse numbers so large that distances to them overflow, by the row of the first or its unit."""
-    if matrix is not None and (at := beyond(matrix, LARGEST)) is not None:
+    if (at := beyond(matrix, LARGEST)) is not None:
         row, entry = at
         unit = f" of unit {ids[row]!r}" if ids is not None else ""
         raise SubmissionError(
@@ -719,6 +716,9 @@ def content_encoder(spec: PayoutSpec, kind: str) -> StoredEncoder:
     return chosen
 
 
+_OF_UNITS = ("ids", "links", "bad", "columns", "encoder", "received", "excerpts")  # taken as they are
+
+
 def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) -> Inputs:
     rows, validation, sample, ignored = tables
     _require_same_columns(rows, validation, "validation")
@@ -750,25 +750,19 @@ def _assemble(tables: Tables, files: FileHashes, skipped: dict[str, Skipped]) ->
     if sample is not None:
         reference = ReferenceRows(sample.features, sample.label, sample.embedding, sample.text)
     return Inputs(
+        **{name: getattr(rows, name) for name in _OF_UNITS},
         submission=submission,
-        ids=rows.ids,
         identities=identities,
         validation_features=validation.features,
         validation_label=validation.label,
         validation_embedding=validation.features if rows.embedding is None else validation.embedding,
-        links=rows.links,
         has_time=rows.time is not None,
         derived=sum(name not in (None, unit) for unit, name in zip(rows.ids, source, strict=True)),
         files=files,
         skipped=skipped,
         validation_text=validation.text,
         reference=reference,
-        bad=rows.bad,
-        columns=rows.columns,
-        encoder=rows.encoder,
-        received=rows.received,
         ignored_labels=ignored,
-        excerpts=rows.excerpts,
     )
 
 

@@ -111,15 +111,3 @@ def market_toml(values: Mapping[str, Any], comments: Mapping[str, str] | None = 
         comment = f"  # {comments[name]}" if comments.get(name) else ""
         lines.append(f"{option} = {text}{comment}\n")
     return "".join(lines)
-
-
-def settings_table() -> str:
-    """Write every setting as a table of the documentation, in the groups of ``datamarket pay --help-all``."""
-    groups: dict[str, list[str]] = {}
-    for option, (_, setting) in file_settings().items():
-        default = setting.default
-        kept = "" if default in (None, (), []) else f"`{json.dumps(default)}`"
-        text = setting.help.replace("|", r"\|")
-        groups.setdefault(setting.panel or "The market", []).append(f"| `{option}` | {kept} | {text} |")
-    head = "| key | if left out | |\n|---|---|---|\n"
-    return "\n\n".join(f"## {title}\n\n{head}{chr(10).join(rows)}" for title, rows in groups.items())

@@ -514,7 +514,7 @@ def write_manifest(
             "inputs": inputs.files,
             "mechanism": results.named_mechanism.model_dump(mode="json"),
             "utility": asdict(spec.utility) | {"description": results.utility.description},
-            "paid_for": {name: getattr(results.worth, name) for name in ("plain", "score", "divided")},
+            "paid_for": {name: getattr(results.worth, name) for name in ("plain", "divided")},
             "labelled": inputs.labelled,
             "interval": {"level": LEVEL, "groups": len(scores.by_group)},
             "evidence": {"used": str(results.mechanism.evidence), "why": results.threshold.why},

@@ -613,7 +613,6 @@ class Worth:
     total: str  # the name of what all units together are worth
     divided: str  # by what the amount is divided
     plain: str  # the same, for those who are paid
-    score: str  # what a score is a part of, after the number
     nothing: str  # why there may be nothing to divide by
     alone: str  # what previously acquired units are worth
     signed: bool = True  # whether scores can be below zero
@@ -629,7 +628,6 @@ _ACCURACY = Worth(
     total="accuracy over chance",
     divided="what their data teach a model",
     plain="how much better a model becomes by learning from their units, on examples that are kept secret",
-    score=" of the accuracy over chance",
     nothing="the data teach no more than chance",
     alone="A model that learns from these alone is right on {} of the validation rows",
     by_distance=True,
@@ -641,7 +639,6 @@ _COVERED = Worth(
     "of its label is to it than strangers are, and is shared by all whose units are near it",
     plain="how well their units match examples of what is wanted, which are kept secret: the closer a unit comes to "
     "one, the more it counts, and an example that units of several payees come close to is shared among them",
-    score=": so much of the validation rows is covered by its units; where others' units are near a row, it is shared",
     nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
     alone="These alone cover {} of the validation rows",
     signed=False,
@@ -658,7 +655,6 @@ _EXPLAINED = Worth(
     "their variance it is nearer to them than their mean is",
     plain="how much nearer a model that learns from their units comes to numbers that are kept secret than their mean "
     "does",
-    score=" of the variance explained",
     nothing="the data predict the numbers no better than their mean does",
     alone="A model that learns from these alone explains {} of the variance of the validation rows",
     by_distance=True,
@@ -670,7 +666,6 @@ _SCORED = Worth(
     "validation rows",
     plain="scores that a tool has computed: how much each of their units contributes to a model, on examples that are "
     "kept secret",
-    score=": so much do the scores of its units come to, each in the mean over the validation rows",
     nothing="the scores of all units together come to nothing, or to less",
     alone="The scores of these alone come to {}",
 )
@@ -678,7 +673,6 @@ _COUNTED = Worth(
     total="distinct units",
     divided="how many distinct units each of them has: every unit counts alike, and copies of one count once",
     plain="how many different units they have: every unit counts alike, and copies of one count once",
-    score=" distinct units",
     nothing="there is no unit that counts",
     alone="These alone are {} distinct units",
     signed=False,
@@ -687,7 +681,6 @@ _OWN = Worth(
     total="worth of all units",
     divided="what their units add to a utility of the operator's own",
     plain="how much their units add to what the operator measures data by, on examples that are kept secret",
-    score=" of the worth of all units",
     nothing="the operator's utility is worth no more with the units than without",
     alone="These alone are worth {}",
 )
