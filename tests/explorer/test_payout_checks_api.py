@@ -136,7 +136,10 @@ def test_looking_changes_nothing(june, client):
     found = told(asked, asked.post(f"{API}/preview", json=body))
     wanted = preview_plan(june, PlanRequest(checks=5, price="2.50")).rows("EUR")
     assert [tuple(row) for row in found["rows"]] == wanted
-    told(asked, asked.post(f"{API}/settling", json={"run": "market/june", "unanswered": "false"}))
+    told(
+        asked,
+        asked.post(f"{API}/settling", json={"run": "market/june", "settling": {"unanswered": "false"}}),
+    )
     assert bytes_of(june.parent) == before
 
 

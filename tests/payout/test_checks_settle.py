@@ -15,10 +15,12 @@ from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
 from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
-from datamarket_gym.payout.checks.settle import settle
+from datamarket_gym.payout.checks.settle import SettleRequest, settle
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.runs import ledger_of, mark_paid, run_of
 from datamarket_gym.payout.verify import verify
+
+DIVIDE = SettleRequest(forfeited="divide")
 
 
 @pytest.fixture(scope="module")
@@ -139,14 +141,14 @@ def test_missing_answers_wait_unless_the_operator_says_otherwise(folder):
     with pytest.raises(DataMarketError, match=rf"1 of \d+ checks are not answered \(number {number}\)"):
         settle(folder)
     assert state(folder) == "draft"
-    found = settle(folder, folder.parent / "new", unanswered_false=True)
+    found = settle(folder, folder.parent / "new", request=SettleRequest(unanswered="false"))
     assert found.failed == [read_checks(folder).draws[0].payee]
     assert found.found[0].note.startswith("not answered")
 
 
 def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
     answered(folder, false=("seller 1",))
-    found = settle(folder, folder.parent / "new", keep_forfeited=False)
+    found = settle(folder, folder.parent / "new", request=DIVIDE)
     new = folder.parent / "new"
     assert (found.run, found.checked, found.failed) == (new, False, ["seller 1"])
     assert sum(cents(new).values()) == 100_000
@@ -202,7 +204,7 @@ def test_a_name_made_to_fail_gains_nothing_for_another_where_forfeits_are_kept(t
     answered(folder, false=("lost name",))
     copy = copied(folder, tmp_path / "copy")
     kept = settle(copy, tmp_path / "kept").run  # first: a copy that is behind enters nothing
-    divided = settle(folder, tmp_path / "divided", keep_forfeited=False).run
+    divided = settle(folder, tmp_path / "divided", request=DIVIDE).run
     assert cents(divided)["seller 0"] > 1.2 * honest
     assert cents(kept)["seller 0"] <= honest
 
@@ -315,7 +317,7 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payout
     drawn(folder, least=f"{(smallest + 1) / 100:.2f}")
     assert name not in {d.payee for d in read_checks(folder).draws}
     answered(folder)
-    found = settle(folder, tmp_path / "carried", keep_forfeited=False)
+    found = settle(folder, tmp_path / "carried", request=DIVIDE)
     new = tmp_path / "carried"
     assert (found.checked, found.carried, found.failed) == (True, [name], [])
     assert state(new) == "checked"
@@ -337,7 +339,7 @@ def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payout
     assert bad(new, recompute=True) == []
     (new / "carried.csv").write_text("unit,identity\n")
     assert bad(new) == ["carried.csv"]
-    assert settle(folder, new, keep_forfeited=False).checked
+    assert settle(folder, new, request=DIVIDE).checked
     assert bad(new) == []
     assert approve(new) == "approved"
     after = run(tmp_path / "july", units(seed=4), validation(seed=5), ledger=ledger_of(new).path)

@@ -93,7 +93,7 @@ def test_only_what_was_found_and_what_it_was_matched_with_is_not_paid_for(tmp_pa
     found = drawn(folder)
     false = {d.unit: d.amount for d in found.draws if d.payee == "seller 1"}
     answered(folder, false=tuple(false))
-    settled = settle(folder, keep_forfeited=True)
+    settled = settle(folder)
     out = {unit.unit for unit in settled.found}
     assert out == set(false) | {f"again {unit[1:]}" for unit in false}
     manifest = read_manifest(settled.run)

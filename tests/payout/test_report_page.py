@@ -167,7 +167,8 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
     }
     check = {
         "numbers": [1, 2], "unit": "u" * 64, "identity": "W" * 64, "amount": "EUR 1.00", "share": "10%",
-        "content": {"label": "1", "text": "word " * 900}, "others": [near, near],
+        "content": {"label": "1", "text": "word " * 900},
+        "sides": [{"title": "Nearest earlier units of others", "others": [near, near]}],
     }  # fmt: skip
     payee = {
         "name": "<b>" * 20,
@@ -177,8 +178,8 @@ def test_the_page_of_checks_has_the_same_manners(browser, tmp_path):
         "letter": "- " + "u" * 64 + "\nline" * 80,
     }
     page = {
-        "title": "2 checks", "run": "0" * 64, "beacon": "b" * 200, "asked": ["the original"], "payees": [payee],
-        "unfolded": True, "labelled": True,
+        "title": "2 checks", "run": "0" * 64, "beacon": "b" * 200, "announced": "", "asked": ["the original"],
+        "payees": [payee], "unfolded": True, "labelled": True,
     }  # fmt: skip
     scripts, key = [read_template("checks.js")], embed_json({"key": "k"})
     text = render_page("checks.html.j2", "checks.css", scripts, page=page, charts=key)

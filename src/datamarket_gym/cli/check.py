@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -21,7 +21,13 @@ from datamarket_gym.payout.checks.plan import CARRIED_FILE as CARRIED
 from datamarket_gym.payout.checks.plan import PlanRequest, published
 from datamarket_gym.payout.checks.review_page import LETTERS, LetterTerms
 from datamarket_gym.payout.checks.review_page import NAME as PAGE
-from datamarket_gym.payout.checks.settle import Sample, draw_messages, failure_messages, sample_checks
+from datamarket_gym.payout.checks.settle import (
+    Sample,
+    SettleRequest,
+    draw_messages,
+    failure_messages,
+    sample_checks,
+)
 from datamarket_gym.payout.checks.settle import settle as settle_checks
 from datamarket_gym.payout.ledger.entries import APPROVED
 from datamarket_gym.payout.ledger.runs import current_warnings, ledger_of, run_of
@@ -154,25 +160,16 @@ def record(
 
 
 @check.command("settle")
+@terminal.with_options(SettleRequest)
 def settle(
     run: terminal.RunFolder,
+    options: SettleRequest,
     out: Annotated[
         Path | None,
         Option(
             help="Folder of the new draft, if a payee failed or was not checked; the next beside RUN if left out."
         ),
     ] = None,
-    unanswered: Annotated[
-        Literal["wait", "false"],
-        Option(help="Checks without an answer: wait for it, or treat the units as false."),
-    ] = "wait",
-    forfeited: Annotated[
-        Literal["divide", "keep"],
-        Option(
-            help="Payments of payees who failed or were not checked: keep them, so that no payee gains from a name "
-            "that is made to fail, or divide them among the others."
-        ),
-    ] = "keep",
     by: terminal.By = None,
 ) -> None:
     """End the checks of a run.
@@ -180,11 +177,8 @@ def settle(
     If every payee passed, the run can be approved. Otherwise what failed is removed and the others are paid by a new
     draft, of which only units that nobody has looked at yet are checked.
     """
-    keep = forfeited == "keep"
     with shown_on_stderr() as progress:
-        settled = settle_checks(
-            run, out, by, unanswered_false=unanswered == "false", keep_forfeited=keep, progress=progress
-        )
+        settled = settle_checks(run, out, by, options, progress)
     say([f"Warning: {words.rstrip('.')}." for words in settled.warnings], WARNING)
     say(failure_messages(settled))
     if settled.carried:
@@ -193,7 +187,7 @@ def settle(
             f"{settled.run / CARRIED}"
         )
     if settled.run != run:
-        what = "What was not forfeited" if keep else "The amount"
+        what = "What was not forfeited" if options.forfeited == "keep" else "The amount"
         say(
             f"{what} is divided among the others in a new draft, {settled.run}; {run} can no longer be approved."
         )

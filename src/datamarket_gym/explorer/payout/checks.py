@@ -11,10 +11,9 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -60,12 +59,15 @@ from datamarket_gym.payout.checks.plan import (
 )
 from datamarket_gym.payout.checks.review_page import LetterTerms, UnitComparison, format_earnings, letter
 from datamarket_gym.payout.checks.settle import (
+    SETTLE,
+    SettleRequest,
     draft_folder,
     draw_messages,
     failure_messages,
-    preview_settlement,
     sample_checks,
     settle,
+    settlement_messages,
+    work_out_settlement,
 )
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import (
@@ -102,8 +104,6 @@ _ENDINGS = {MESSAGE: "xml", "csv": "csv"}
 Result = TypeVar("Result")
 
 
-Unanswered = Literal["wait", "false"]
-Forfeited = Literal["keep", "divide"]
 UploadedFile = Annotated[Upload, Find(lambda site, request: site.places.uploads.get(request.upload))]
 LedgerAddress = Annotated[str, Find(lambda site, request: site.places.ledger(request.ledger))]
 
@@ -430,28 +430,30 @@ def patiently(work: Callable[[], Result]) -> Result:
             time.sleep(0.05)
 
 
-def settle_preview(
-    run: Run, unanswered: Unanswered = "wait", forfeited: Forfeited = "keep", *, progress: Progress
-) -> dict[str, Any]:
+def settle_preview(run: Run, settling: SettleRequest = SETTLE, *, progress: Progress) -> dict[str, Any]:
     """Work out what settling would come to, and the name of a new draft; write nothing."""
     progress.stage("seeing who failed")
-    settlement = preview_settlement(run, unanswered == "false", forfeited == "keep")
-    later = run_of(run).superseded
-    return {**asdict(settlement), "name": (draft_folder(run) if later is None else Path(later[1])).name}
+    came, later = work_out_settlement(run, settling), run_of(run).superseded
+    return {
+        "words": settlement_messages(came, settling),
+        "waiting": came.waiting,
+        "failed": came.failed,
+        "carried": came.carried,
+        "new_draft": came.new_draft and not came.waiting,
+        "name": (draft_folder(run) if later is None else Path(later[1])).name,
+    }
 
 
 def settle_run(
     run: RunWithInputs,
     by: By,
     name: DraftFolder = None,
-    unanswered: Unanswered = "wait",
-    forfeited: Forfeited = "keep",
+    settling: SettleRequest = SETTLE,
     *,
     progress: Progress,
 ) -> dict[str, Any]:
     """Settle; a new draft is paid into a folder of this name beside the run's."""
-    options = {"unanswered_false": unanswered == "false", "keep_forfeited": forfeited == "keep"}
-    settled = settle(run, name, by, **options, progress=progress)
+    settled = settle(run, name, by, settling, progress)
     return {
         "checked": settled.checked,
         "new": settled.run.name if settled.run != run else "",

@@ -16,10 +16,12 @@ same proportions, so that draws of the old draft stand.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from datamarket_gym.display import counted, listed
 from datamarket_gym.errors import DataMarketError
@@ -28,7 +30,6 @@ from datamarket_gym.execution.files import sha256, write_text
 from datamarket_gym.execution.progress import SILENT, Progress
 from datamarket_gym.payout.checks.draw import LOCAL_SEED, DrawnChecks, draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import (
-    CheckAnswer,
     answers_of,
     examination_of,
     mark_checked,
@@ -39,7 +40,6 @@ from datamarket_gym.payout.checks.outcomes import (
 from datamarket_gym.payout.checks.plan import (
     DRAND,
     FOLDER,
-    CheckPlan,
     EarlierDraw,
     EarlierReview,
     FalseUnit,
@@ -63,8 +63,10 @@ from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import read_manifest, settled_by, spec_of
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.settings import PayoutSpec
 from datamarket_gym.payout.stored_inputs import Places, places_of
 from datamarket_gym.payout.verify import verify
+from datamarket_gym.registry import Document
 
 _NAMED, _SHOWN = 5, 20
 _NEXT = f"{FOLDER}/next.txt"  # the name of the new draft's folder, for a settlement that was killed
@@ -164,18 +166,69 @@ def draft_folder(run: Path) -> Path:
     return run.parent / f"{stem}-{number}"
 
 
+class SettleRequest(Document):
+    """How checks are settled."""
+
+    unanswered: Literal["wait", "false"] = Field(
+        default="wait", description="Checks without an answer: wait for it, or treat the units as false."
+    )
+    forfeited: Literal["divide", "keep"] = Field(
+        default="keep",
+        description="Payments of payees who failed or were not checked: keep them, so that no payee gains from a name "
+        "that is made to fail, or divide them among the others.",
+    )
+
+
+SETTLE = SettleRequest()
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What the answers to the checks of a run come to, as they are now."""
+
+    spec: PayoutSpec
+    waiting: list[int]  # numbers of checks that need an answer first
+    failed: list[str]  # payees of whom a unit was found false
+    found: list[FalseUnit]  # what is taken out of the game
+    carried: list[str]  # payees who are paid too little to be checked
+    lost: int  # minor units that are not paid to whom they were to be
+
+    @property
+    def new_draft(self) -> bool:
+        return bool(self.failed or self.carried)
+
+
+def work_out_settlement(run: Path, request: SettleRequest = SETTLE) -> Settlement:
+    """Return what `settle` would come to with the answers as they are now; nothing is written."""
+    drawn, answers, carried = read_checks(run), answers_of(run), read_check_plan(run).carried
+    manifest, units = read_manifest(run), dict[str, FalseUnit]()
+    spec, waiting = spec_of(manifest), list[int]()
+    for draw in drawn.draws:
+        outcome = outcome_of(draw, answers)
+        if outcome == "unanswered" and request.unanswered == "wait":
+            waiting.append(draw.number)
+        elif outcome in ("false", "unanswered"):
+            note = answers[draw.number].note if draw.number in answers else ""
+            note = note if outcome == "false" else f"not answered. {note}".strip()
+            unit = FalseUnit(unit=draw.unit, identity=draw.identity, payee=draw.payee, note=note)
+            units.setdefault(draw.unit, unit)
+    found, failed = list(units.values()), sorted({unit.payee for unit in units.values()})
+    if failed and spec.forfeit == "unit":
+        found = _with_matched(run, found)
+    lost = _forfeited(run, manifest, found, carried) if failed or carried else 0
+    return Settlement(spec, waiting, failed, found, carried, lost)
+
+
 def settle(
     run: Path,
     out: Path | None = None,
     by: str | None = None,
-    *,
-    unanswered_false: bool = False,
-    keep_forfeited: bool = True,
+    request: SettleRequest = SETTLE,
     progress: Progress = SILENT,
 ) -> SettledChecks:
     """Settle the checks of a run; killed, it is finished by the same call.
 
-    With ``keep_forfeited`` the operator keeps what was to be paid for what failed, or was not checked, and the new
+    Unless forfeits are divided, the operator keeps what was to be paid for what failed, or was not checked, and the new
     draft (in ``out``, or the next folder beside the run's) divides the rest. Its checks are sampled by the rule of the
     run's: by a local seed at once, or the next beacon is announced.
     """
@@ -187,10 +240,14 @@ def settle(
     bad = [check for check in verify(run) if not check.good]
     if bad:
         raise DataMarketError(f"{bad[0].what}: {bad[0].detail}; run: datamarket verify {run}")
-    drawn, plan = read_checks(run), read_check_plan(run)
-    found = found_units(drawn, answers_of(run), unanswered_false)
-    failed = sorted({unit.payee for unit in found})
-    if not failed and not plan.carried:
+    came = work_out_settlement(run, request)
+    if came.waiting:
+        shown, in_all = listed(map(str, came.waiting), _NAMED), len(read_checks(run).draws)
+        raise DataMarketError(
+            f"{len(came.waiting)} of {in_all} checks are not answered (number {shown}); record the outcomes, or let "
+            "payees who did not answer in time fail: --unanswered false"
+        )
+    if not came.new_draft:
         with working_in(run):
             mark_checked(run, "all payees passed", by)
         return SettledChecks([], [], [], run, True)
@@ -206,14 +263,10 @@ def settle(
             f"the run was settled into {later[1]!r} before; go on there, or two drafts could be paid"
         )
     with working_in(run):
-        manifest = read_manifest(run)
-        spec = spec_of(manifest)
-        if spec.forfeit == "unit":
-            found = _with_matched(run, found)
-        kept = _forfeited(run, manifest, found, plan.carried) if keep_forfeited else 0
+        spec, kept = came.spec, came.lost if request.forfeited == "keep" else 0
         if kept:
             spec = spec.model_copy(update={"amount": spec.money.text(spec.minor - kept)})
-        settles, shares = _settled_draft(run, manifest, drawn, plan, found, kept)
+        settles, shares = _settled_draft(run, came.found, kept)
         places = replace(places_of(run), settles=run)
         with collect_market_warnings() as warned:
             new = pay(places, spec, out, progress, settles, ledger_of(run).where)
@@ -221,62 +274,37 @@ def settle(
         with transaction_of(run) as (transaction, record):
             if record.state != "superseded":
                 content = {
-                    "by_run": new["run"], "place": str(out.resolve()), "detail": _reason(failed, plan.carried),
+                    "by_run": new["run"], "place": str(out.resolve()), "detail": _reason(came),
                     "outcomes": settles.outcomes, "forfeited": settles.forfeited, "unchecked": settles.carried,
                 }  # fmt: skip
                 transaction.add("superseded", run=record.run, content=content, by=by)
     # Units of a payee earn in the same proportions, so every draw stands, unless a dispute was decided meanwhile.
-    stand = not failed and new["standing_overrides"] == manifest["standing_overrides"]
-    sample = None
+    stand = not came.failed and new["standing_overrides"] == read_manifest(run)["standing_overrides"]
+    sample, announced = None, read_check_plan(run).announced
     if stand:
         with working_in(out):
             mark_checked(out, f"all payees passed the checks of run {settles.run}", by)
-    elif run_of(out).state == "draft" and (not plan.announced or is_drand(plan.announced)):
-        again = plan.announced and run_of(out).plan is None
+    elif run_of(out).state == "draft" and (not announced or is_drand(announced)):
+        again = announced and run_of(out).plan is None
         sample = sample_checks(out, PlanRequest(announce=DRAND) if again else None, by=by)
-    checked = run_of(out).state != "draft"
-    return SettledChecks(
-        failed, found, plan.carried, out, checked, sample, tuple(each.words for each in warned)
-    )
+    checked, warnings = run_of(out).state != "draft", tuple(each.words for each in warned)
+    return SettledChecks(came.failed, came.found, came.carried, out, checked, sample, warnings)
 
 
-def _reason(failed: Sequence[str], carried: Sequence[str]) -> str:
-    reasons = [f"{_listed(failed)} failed"] if failed else []
-    if carried:
-        verb = "is" if len(carried) == 1 else "are"
-        reasons.append(f"{_listed(carried)} {verb} neither checked nor paid")
+def _reason(came: Settlement) -> str:
+    reasons = [f"{_listed(came.failed)} failed"] if came.failed else []
+    if came.carried:
+        verb = "is" if len(came.carried) == 1 else "are"
+        reasons.append(f"{_listed(came.carried)} {verb} neither checked nor paid")
     return " and ".join(reasons)
-
-
-def found_units(
-    drawn: DrawnChecks, answers: Mapping[int, CheckAnswer], unanswered_false: bool
-) -> list[FalseUnit]:
-    missing = [d for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
-    if missing and not unanswered_false:
-        shown = listed((str(d.number) for d in missing), _NAMED)
-        raise DataMarketError(
-            f"{len(missing)} of {len(drawn.draws)} checks are not answered (number {shown}); record the outcomes, or "
-            "let payees who did not answer in time fail: --unanswered false"
-        )
-    units: dict[str, FalseUnit] = {}
-    for draw in drawn.draws:
-        outcome = outcome_of(draw, answers)
-        if outcome in ("false", "unanswered"):
-            note = answers[draw.number].note if draw.number in answers else ""
-            note = note if outcome == "false" else f"not answered. {note}".strip()
-            unit = FalseUnit(unit=draw.unit, identity=draw.identity, payee=draw.payee, note=note)
-            units.setdefault(draw.unit, unit)
-    return list(units.values())
 
 
 def _with_matched(run: Path, found: Sequence[FalseUnit]) -> list[FalseUnit]:
     """Add the units of the same payee that false units were matched with."""
     import pyarrow.parquet as pq
 
-    payee, rows = (
-        payee_names(run),
-        pq.read_table(run / "clusters.parquet", columns=["unit", "identity", "cluster"]).to_pylist(),
-    )
+    columns, payee = ["unit", "identity", "cluster"], payee_names(run)
+    rows = pq.read_table(run / "clusters.parquet", columns=columns).to_pylist()
     false = {unit.unit: unit for unit in found}
     first = {
         (row["cluster"], false[row["unit"]].payee): row["unit"] for row in rows if row["unit"] in false
@@ -292,15 +320,9 @@ def _with_matched(run: Path, found: Sequence[FalseUnit]) -> list[FalseUnit]:
     return [*found, *matched]
 
 
-def _settled_draft(
-    run: Path,
-    manifest: dict[str, Any],
-    drawn: DrawnChecks,
-    plan: CheckPlan,
-    found: list[FalseUnit],
-    kept: int,
-) -> tuple[SettledDraft, bytes]:
+def _settled_draft(run: Path, found: list[FalseUnit], kept: int) -> tuple[SettledDraft, bytes]:
     """Return what the new draft settles, added to what the old one did; and each unit's chance to be drawn then."""
+    manifest, drawn, plan = read_manifest(run), read_checks(run), read_check_plan(run)
     payee, earlier, spec = payee_names(run), settled_by(manifest), spec_of(manifest)
     payees, carried, false = paid_payees(run, manifest), frozenset(plan.carried), {u.unit for u in found}
     gone = frozenset(unit.payee for unit in found) if spec.forfeit == "payee" else frozenset[str]()
@@ -404,58 +426,41 @@ def failure_messages(settled: SettledChecks) -> list[str]:
     return messages
 
 
-@dataclass(frozen=True)
-class SettlementPreview:
-    words: list[str]
-    waiting: list[int] = field(default_factory=list)  # numbers of checks that need an answer first
-    failed: list[str] = field(default_factory=list)
-    carried: list[str] = field(default_factory=list)
-    new_draft: bool = False
-
-
-def preview_settlement(run: Path, unanswered_false: bool, keep_forfeited: bool) -> SettlementPreview:
-    """Return what `settle` would come to with the answers as they are now; nothing is written."""
-    drawn, carried, answers = read_checks(run), read_check_plan(run).carried, answers_of(run)
-    missing = [d.number for d in drawn.draws if outcome_of(d, answers) == "unanswered"]
-    if missing and not unanswered_false:
-        checks = counted(len(missing), "check is", "checks are")
-        message = f"{checks} not answered: wait for the answers, or let payees who do not answer fail."
-        return SettlementPreview([message], missing)
-    found = found_units(drawn, answers, unanswered_false=True)
-    failed = sorted({unit.payee for unit in found})
-    if not failed and not carried:
-        return SettlementPreview(
-            ["All payees passed: the run is marked as checked, and can be approved as it is."]
-        )
-    manifest = read_manifest(run)
-    spec = spec_of(manifest)
-    if spec.forfeit == "unit":
-        found = _with_matched(run, found)
-    lost = _forfeited(run, manifest, found, carried)
+def settlement_messages(came: Settlement, request: SettleRequest = SETTLE) -> list[str]:
+    """Say what settling would do."""
+    if came.waiting:
+        checks = counted(len(came.waiting), "check is", "checks are")
+        return [f"{checks} not answered: wait for the answers, or let payees who do not answer fail."]
+    if not came.new_draft:
+        return ["All payees passed: the run is marked as checked, and can be approved as it is."]
+    spec, messages = came.spec, []
     pot, forfeited, rest = (
-        f"{spec.currency} {spec.money.text(minor)}" for minor in (spec.minor, lost, spec.minor - lost)
+        f"{spec.currency} {spec.money.text(minor)}"
+        for minor in (spec.minor, came.lost, spec.minor - came.lost)
     )
-    names, messages = listed(map(visible, failed), _NAMED), []
-    if failed:
+    names = listed(map(visible, came.failed), _NAMED)
+    if came.failed:
         messages.append(
             f"{names} failed: paid nothing. Their false units are taken out; the others stay in the game, unpaid, so "
             "that a name that was made to fail is no gain for another."
             if spec.forfeit == "payee"
-            else f"{names} failed: {counted(len(found), 'unit')} are taken out, the false ones and those of the same "
-            "payee that they were matched with. Their other units are paid."
+            else f"{names} failed: {counted(len(came.found), 'unit')} are taken out, the false ones and those of the "
+            "same payee that they were matched with. Their other units are paid."
         )
-    if carried:
+    if came.carried:
         messages.append(
-            f"{listed(map(visible, carried), _NAMED)}: paid too little to be checked, so neither checked nor paid; "
-            "the units can be handed in again (carried.csv)."
+            f"{listed(map(visible, came.carried), _NAMED)}: paid too little to be checked, so neither checked nor "
+            "paid; the units can be handed in again (carried.csv)."
         )
     messages.append(
         f"{forfeited} are kept, and a new draft divides the other {rest}."
-        if keep_forfeited
+        if request.forfeited == "keep"
         else f"A new draft divides all of {pot} among the others, with the {forfeited} forfeited here."
     )
-    end = (
-        "units may be drawn of it that were not." if failed else "the checks that were made stand in it."
+    drawn = (
+        "units may be drawn of it that were not"
+        if came.failed
+        else "the checks that were made stand in it"
     )
-    messages.append(f"This run can no longer be approved after that, but the new draft can; {end}")
-    return SettlementPreview(messages, [], failed, carried, True)
+    messages.append(f"This run can no longer be approved after that, but the new draft can; {drawn}.")
+    return messages

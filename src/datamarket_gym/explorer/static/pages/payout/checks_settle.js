@@ -18,7 +18,7 @@ export const showSettle = (place, page) => {
   const folder = textbox({ name: "draft-name" });
   const folderField = field({ label: "Folder of the new draft", control: folder, help: "Beside this run's." });
   let seen = null;
-  const chosen = () => ({ unanswered: unanswered.value, forfeited: forfeited.value });
+  const chosen = () => ({ settling: { unanswered: unanswered.value, forfeited: forfeited.value } });
   const topic = `settling ${fresh()}`;
   const preview = latest((signal) => page.post("settling", chosen(), { signal, progress, topic }));
   const act = doing({
