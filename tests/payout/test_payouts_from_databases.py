@@ -129,10 +129,8 @@ def test_an_error_of_a_query_leaves_nothing_behind(tmp_path):
     query = "#SELECT id, identity, NULLIF(label, 2) AS label, features FROM units ORDER BY id"
     done = paid(database + query, write(tmp_path / "in").validation, tmp_path / "run")
     said = str(done.exception)
-    assert (
-        re.search(r"market\.db#SELECT id, .* rows cannot be used", said)
+    assert re.search(r"market\.db#SELECT id, .* rows cannot be used", said)
     assert ": label is missing" in said
-    )
     assert not (tmp_path / "run").exists()
 
 

@@ -20,10 +20,11 @@ from datamarket_gym.payout.comparison import compare_runs
 from datamarket_gym.payout.explain import (
     SECRET,
     SHOWN,
-    RunCoverage,
     counterfactual_messages,
+    coverage_rows,
     covered_lines,
     describe_validation_rows,
+    least_covered_lines,
     match_row,
     match_summary,
     no_coverage_error,
@@ -85,12 +86,12 @@ def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, A
         from datamarket_gym.payout.what_if import without_its_evidence
 
         with shown_on_stderr(in_logs=False) as progress:
-            without = without_its_evidence(run, payee, progress=progress, **moved)
+            without = without_its_evidence(run, payee, progress, **moved)
         explanation = replace(explanation, without_its_evidence=without)
-    contents = describe_validation_rows(run, validation) if needs else None
+    contents = describe_validation_rows(run, validation) if needs else []
     if options.json_:
         record = asdict(explanation)
-        if contents is not None and explanation.needs is not None:
+        if contents and explanation.needs is not None:
             rows = sorted({need.row for unit in explanation.needs.units for need in unit.needs})
             record["need_words"] = {row: contents[row] for row in rows}
         Console().print_json(json.dumps(record))
@@ -98,7 +99,7 @@ def explain(run: terminal.RunFolder, options: ExplainOptions, moved: dict[str, A
         _print(explanation, contents)
 
 
-def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
+def _print(explanation: Explanation, contents: Sequence[str]) -> None:
     name = escape(visible(explanation.identity))
     Console().print(f"[bold]{name}[/] {payment_messages(explanation)}", highlight=False)
     say(submission_messages(explanation))
@@ -107,23 +108,18 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
         table = make_table(
             "unit", "", money.code, "why nothing", title="What its units earn", right=[money.code]
         )
-        rows = (
-            (
-                visible(row.unit),
-                first_words(row.content, 40),
-                money.shown(row.amount),
-                visible(row.reason, 200),
+        for row in units:
+            amount, reason = money.shown(row.amount), visible(row.reason, 200)
+            table.add_row(
+                *map(escape, (visible(row.unit), first_words(row.content, 40), amount, reason))
             )
-            for row in units
-        )
-        print_rows(table, rows)
+        Console().print(table)
         say_more(explanation.units, " in units.csv", len(units))
     covered = explanation.needs
     if covered is not None:
-        lines = covered_lines(covered) if contents is None else covered_lines(covered, contents)
-        for indent, line in lines:
+        for indent, line in covered_lines(covered, contents):
             say(line, indent=indent)
-        if contents is None and covered.units:
+        if not contents and covered.units:
             say("To see which validation rows these are: --needs. They are secret: keep it to yourself.")
     say(match_summary(explanation))
     if explanation.matches:
@@ -142,11 +138,11 @@ def _print(explanation: Explanation, contents: Sequence[str] | None) -> None:
 
 
 def _show_least_covered(run: Path, validation: Path | None, as_json: bool) -> None:
-    needs = RunCoverage.read(run, validation, "Say whose payment to explain: --payee NAME")
+    rows = coverage_rows(run, validation, "Say whose payment to explain: --payee NAME")
     if as_json:
-        Console().print_json(json.dumps({"needs": needs.rows()}))
+        Console().print_json(json.dumps({"needs": sorted(rows, key=lambda row: row["row"])}))
         return
-    for indent, line in needs.least_covered_lines():
+    for indent, line in least_covered_lines(rows):
         say(line, indent=indent)
     say(SECRET)
 

@@ -7,9 +7,7 @@ is markup: the caller escapes them. Validation rows are named only to the operat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +25,6 @@ from datamarket_gym.payout.statements.record import (
     TableRow,
     explain_payee,
 )
-from datamarket_gym.payout.validation_coverage import Needs
 
 SECRET = "They are secret: keep this to yourself."
 SHOWN = 20
@@ -38,18 +35,18 @@ Lines = Iterator[tuple[int, str]]
 """Indents and lines."""
 
 
-def covered_lines(covered: NeedsCovered, contents: Sequence[str] | None = None) -> Lines:
+def covered_lines(covered: NeedsCovered, contents: Sequence[str] = ()) -> Lines:
     """Say how many validation rows a payee's units cover; with ``contents`` also which rows, by its best units."""
     yield (
         0,
         f"Of the {counted(covered.of, 'validation row')} its units cover {covered.rows:,}, {covered.well:,} of them "
         f"well; to {covered.nearest:,} no other unit comes nearer.",
     )
-    for unit in covered.units if contents is not None else ():
+    for unit in covered.units if contents else ():
         nearest = f", to {unit.nearest:,} of them nearer than all" if unit.nearest else ""
         yield 2, f"{visible(unit.unit)} covers {counted(unit.rows, 'row')}, {unit.well:,} well{nearest}:"
         for row in unit.needs:  # with the line of the others their parts add up to the score
-            yield 4, f"{row.part / unit.score:6.1%}  {_named_row(row.row, contents or ())}"
+            yield 4, f"{row.part / unit.score:6.1%}  {_named_row(row.row, contents[row.row])}"
             near = "nearest" if row.place == 1 else f"number {row.place:,}"
             share = f"gets {row.share:.1%} of what it pays"
             yield 12, f"covered {row.degree:.0%}; {near} of {counted(row.units, 'unit')}; {share}"
@@ -57,8 +54,8 @@ def covered_lines(covered: NeedsCovered, contents: Sequence[str] | None = None) 
             yield 4, f"{unit.rest / unit.score:6.1%}  {counted(rest, 'other row')}"
 
 
-def _named_row(row: int, contents: Sequence[str]) -> str:
-    return f"row {row} “{contents[row]}”" if contents[row] else f"row {row}"
+def _named_row(row: int, content: str) -> str:
+    return f"row {row} “{content}”" if content else f"row {row}"
 
 
 def no_coverage_error(remedy: str) -> DataMarketError:
@@ -69,47 +66,39 @@ def no_coverage_error(remedy: str) -> DataMarketError:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RunCoverage:
-    """The coverage of the validation rows of a run, with the content of each."""
+def coverage_rows(run: Path, validation: Path | None, remedy: str) -> list[TableRow]:
+    """List every validation row, those first that are covered least: how well, by how many, which unit comes nearest.
 
-    tables: RunTables
-    needs: Needs
-    contents: Sequence[str]
-
-    @classmethod
-    def read(cls, run: Path, validation: Path | None, remedy: str) -> RunCoverage:
-        """Read those of a finished run; ``remedy`` is what to do where it has none. See `describe_validation_rows`."""
-        tables = RunTables.read(run)
-        if tables.needs is None:
-            raise no_coverage_error(remedy)
-        return cls(tables, tables.needs, describe_validation_rows(run, validation))
-
-    def rows(self) -> list[dict[str, Any]]:
-        """List every validation row: how well it is covered, by how many, and which unit comes nearest."""
-        return [self._row(row) for row in range(len(self.needs))]
-
-    def least_covered_lines(self) -> Lines:
-        """Name the validation rows that are covered least."""
-        needs = self.needs
-        yield (
-            0,
-            f"{counted(len(needs), 'validation row')}, of which {int(needs.covered_well.sum()):,} are covered well; "
-            f"{needs.covered.mean():.1%} of all is covered. Covered least:",
-        )
-        for row in map(self._row, needs.least_covered[:_LEAST]):
-            near = f", nearest: {visible(row['unit'])} of {visible(row['of'])}" if row["unit"] else ""
-            yield 2, f"{row['covered']:4.0%}  {_named_row(row['row'], self.contents)}{near}"
-
-    def _row(self, row: int) -> dict[str, Any]:
-        needs, units, unit, owner = self.needs, self.tables.units, "", ""
+    ``remedy`` is what to do where the run keeps no such record. See `describe_validation_rows`.
+    """
+    tables = RunTables.read(run)
+    needs, units = tables.needs, tables.units
+    if needs is None:
+        raise no_coverage_error(remedy)
+    contents = describe_validation_rows(run, validation)
+    rows = []
+    for row in needs.least_covered:
+        unit = owner = ""
         if (nearest := int(needs.nearest[row])) >= 0:
             at = int(np.searchsorted(units.cluster, nearest))
-            unit, owner = units.name(at), self.tables.names[units.owner[at]]
-        counts = {
-            name: getattr(needs, name)[row].item() for name in ("covered", "before", "units", "well")
-        }
-        return {"row": row, **counts, "unit": unit, "of": owner, "words": self.contents[row]}
+            unit, owner = units.name(at), tables.names[units.owner[at]]
+        names = ("covered", "covered_well", "before", "units", "well")
+        counts = {name: getattr(needs, name)[row].item() for name in names}
+        rows.append({"row": row, **counts, "unit": unit, "of": owner, "words": contents[row]})
+    return rows
+
+
+def least_covered_lines(rows: Sequence[TableRow]) -> Lines:
+    """Name the validation rows that are covered least, of `coverage_rows`."""
+    covered = sum(row["covered"] for row in rows) / len(rows)
+    yield (
+        0,
+        f"{counted(len(rows), 'validation row')}, of which {sum(row['covered_well'] for row in rows):,} are covered "
+        f"well; {covered:.1%} of all is covered. Covered least:",
+    )
+    for row in rows[:_LEAST]:
+        near = f", nearest: {visible(row['unit'])} of {visible(row['of'])}" if row["unit"] else ""
+        yield 2, f"{row['covered']:4.0%}  {_named_row(row['row'], row['words'])}{near}"
 
 
 def payment_messages(record: Explanation) -> str:

@@ -204,7 +204,6 @@ def payee_page(
     return {
         **account_page(statement),
         "held": statement.held,
-        "checkpoint": statement.checkpoint,
         "in_runs": _runs(accounts, runs, payee),
     }
 

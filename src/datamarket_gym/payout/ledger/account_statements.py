@@ -9,9 +9,10 @@ checked; a statement that does not add up to the cent is an error.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from datamarket_gym.display import Shown, counted
 from datamarket_gym.errors import ParameterError
@@ -115,8 +116,7 @@ class Owed(NamedTuple):
         return cls(*map(sum, zip(*parts, strict=True)))
 
 
-@dataclass(frozen=True)
-class StatementLine:
+class StatementLine(NamedTuple):
     entry: LedgerEntry
     period: str
     words: str
@@ -137,8 +137,7 @@ class StatementRun:
     overtaken: bool = False  # of a draft: a later run for the same period is approved
 
 
-@dataclass(frozen=True)
-class StatementEvent:
+class StatementEvent(NamedTuple):
     entry: LedgerEntry
     words: str
 
@@ -150,9 +149,6 @@ class CurrencyAccount:
     lines: tuple[StatementLine, ...]
     closing: Owed
     runs: tuple[StatementRun, ...]
-
-    def moved(self, *kinds: str) -> int:
-        return sum(line.entry.amount for line in self.lines if line.entry.kind in kinds)
 
     @property
     def earned(self) -> int:
@@ -215,13 +211,13 @@ def account_statement(
     own = [entry for entry in accounts.entries if entry.payee == payee]
     moves = [entry for entry in own if entry.kind in EFFECTS]
     currencies = sorted({entry.currency for entry in moves} | {run.currency for run in approved})
+    each = [_account(accounts, payee, code, moves, within, first, last) for code in currencies]
+    held = accounts.holds.get(payee, "")
     return AccountStatement(
         payee=payee,
         since=since,
         until=until,
-        accounts=tuple(
-            _account(accounts, payee, code, moves, within, first, last) for code in currencies
-        ),
+        accounts=tuple(each),
         drafts=tuple(drafts),
         events=tuple(
             StatementEvent(entry, words)
@@ -229,8 +225,8 @@ def account_statement(
             if first <= day_of(entry) <= last and (words := _event(accounts, entry, payee, show_names))
         ),
         disputes=tuple(d for d in accounts.disputes.by_number.values() if payee in (d.payee, d.against)),
-        held=accounts.holds.get(payee, ""),
-        notes=tuple(_notes(approved, drafts, own)),
+        held=held,
+        notes=tuple(_notes(held, each, approved, drafts, own)),
         number=accounts.number,
         tip=accounts.tip,
         at=accounts.at,
@@ -269,8 +265,15 @@ def _account(
     places = (accounts.payable, accounts.outgoing, accounts.sent, accounts.balance)
     owed = Owed(*(place[payee, currency] for place in places))
     paid, carried = sum(run.paid for run in own), sum(run.carried for run in own)
-    moved = account.moved("payment"), account.moved("carried_forward")
-    if owed != final or moved != (paid, carried) or account.earned != paid + carried:
+    moved = Counter[str]()
+    for line in lines:
+        moved[line.entry.kind] += line.entry.amount
+    adds_up = (moved["payment"], moved["carried_forward"], account.earned) == (
+        paid,
+        carried,
+        paid + carried,
+    )
+    if owed != final or not adds_up:
         raise LedgerError(
             f"the statement of {visible(payee)!r} in {currency} does not add up: its lines come to {final}, the ledger "
             f"says {owed}, and its runs pay {paid} and carry {carried}; run: datamarket verify LEDGER"
@@ -358,8 +361,20 @@ def _forfeit(accounts: Accounts, entry: LedgerEntry, payee: str) -> str:
 
 
 def _notes(
-    approved: Sequence[StatementRun], drafts: Sequence[StatementRun], own: Sequence[LedgerEntry]
-) -> Iterable[str]:
+    held: str,
+    accounts: Iterable[CurrencyAccount],
+    approved: Sequence[StatementRun],
+    drafts: Sequence[StatementRun],
+    own: Sequence[LedgerEntry],
+) -> Iterator[str]:
+    if held:
+        yield f"Payments are held: {visible(held, 500)}"
+    for account in accounts:
+        if (owed := account.closing.payable) < 0:
+            yield (
+                f"{account.currency} {Currency(account.currency).shown(-owed)} were paid too much by now; they are set "
+                "off against what is paid later."
+            )
     if not approved:
         alone = ": there are drafts alone, and nothing is owed by a draft" if drafts else ""
         yield f"No approved run names this payee{alone}."
@@ -388,13 +403,14 @@ def statement_html(statement: AccountStatement) -> str:
     return render_page("account.html.j2", "account.css", page=account_page(statement))
 
 
-def account_page(statement: AccountStatement) -> dict[str, Any]:
+def account_page(statement: AccountStatement) -> Row:
+    """Return what the page, the terminal and the explorer show, as plain values."""
     return {
         "payee": visible(statement.payee),
-        "days": days_of(statement),
-        "notes": statement_notes(statement),
+        "days": _days(statement),
+        "notes": list(statement.notes),
         "accounts": [_account_rows(account) for account in statement.accounts],
-        "drafts": [run_row(run) for run in statement.drafts],
+        "drafts": [_run_row(run) for run in statement.drafts],
         "events": [
             {"entry": event.entry.number, "day": event.entry.at[:10], "words": event.words}
             for event in statement.events
@@ -404,30 +420,18 @@ def account_page(statement: AccountStatement) -> dict[str, Any]:
             for dispute in statement.disputes
             if dispute.open
         ],
+        "checkpoint": statement.checkpoint,
         "number": statement.number,
-        "tip": statement.tip,
-        "at": statement.at,
     }
 
 
-def days_of(statement: AccountStatement) -> str:
+def _days(statement: AccountStatement) -> str:
     since, until = statement.since, statement.until
     first = f"From {since}" if since else "From the first entry"
-    return f"{first} to {until}" if until else f"{first} to {statement.at[:10]}"
+    return f"{first} to {until or statement.at[:10]}"
 
 
-def statement_notes(statement: AccountStatement) -> list[str]:
-    held = [f"Payments are held: {visible(statement.held, 500)}"] if statement.held else []
-    over = [
-        f"{account.currency} {Currency(account.currency).shown(-account.closing.payable)} were paid too much by now; "
-        "they are set off against what is paid later."
-        for account in statement.accounts
-        if account.closing.payable < 0
-    ]
-    return [*held, *over, *statement.notes]
-
-
-def run_row(run: StatementRun) -> Row:
+def _run_row(run: StatementRun) -> Row:
     shown = Currency(run.currency).shown
     return {
         "day": str(run.day),
@@ -442,39 +446,35 @@ def run_row(run: StatementRun) -> Row:
     }
 
 
-def amount_of(line: StatementLine, money: Currency) -> str:
-    """Return the amount of a line: with its sign, or without where it moves from one place to another."""
-    whole = sum(line.change)
-    return ("+" if whole > 0 else "") + money.shown(whole or line.entry.amount)
-
-
-def shown_places(account: CurrencyAccount) -> dict[str, str]:
-    """Return the places to show, and their headings: those where there is, or was, something; what is owed always."""
-    everything = [account.opening, account.closing, *(line.after for line in account.lines)]
-    heads = {"payable": "owed", "outgoing": "on its way", "sent": "sent", "carried": "carried"}
-    return {
-        name: head
-        for name, head in heads.items()
-        if name == "payable" or any(getattr(owed, name) for owed in everything)
-    }
+_PLACES = {"payable": "owed", "outgoing": "on its way", "sent": "sent", "carried": "carried"}
+"""The places of money, and what a payee reads."""
 
 
 def _account_rows(account: CurrencyAccount) -> Row:
-    money = Currency(account.currency)
-    places = shown_places(account)
+    shown = Currency(account.currency).shown
+    everything = [account.opening, account.closing, *(line.after for line in account.lines)]
+    # Those where there is, or was, something; what is owed always.
+    places = [
+        name for name in _PLACES if name == "payable" or any(getattr(each, name) for each in everything)
+    ]
+    heads = [_PLACES[name] for name in places]
 
     def cells(owed: Owed) -> list[str]:
-        return [money.shown(getattr(owed, name)) for name in places]
+        return [shown(getattr(owed, name)) for name in places]
+
+    def amount(line: StatementLine) -> str:
+        whole = sum(line.change)  # without a sign where money moves from one place to another
+        return ("+" if whole > 0 else "") + shown(whole or line.entry.amount)
 
     return {
         "currency": account.currency,
-        "heads": list(places.values()),
-        "facts": list(zip(places.values(), cells(account.closing), strict=True)),
+        "heads": heads,
+        "facts": list(zip(heads, cells(account.closing), strict=True)),
         "opening": cells(account.opening),
         "closing": cells(account.closing),
         "carries": any(run.carried for run in account.runs),
-        "earned": money.shown(account.earned),
-        "runs": [run_row(run) for run in account.runs],
+        "earned": shown(account.earned),
+        "runs": [_run_row(run) for run in account.runs],
         "lines": [
             {
                 "entry": line.entry.number,
@@ -482,7 +482,7 @@ def _account_rows(account: CurrencyAccount) -> Row:
                 "words": line.words,
                 "period": visible(line.period, 200),
                 "run": line.entry.run[:16],
-                "amount": amount_of(line, money),
+                "amount": amount(line),
                 "moves": not sum(line.change),
                 "after": cells(line.after),
                 "changed": [bool(getattr(line.change, name)) for name in places],
@@ -519,40 +519,39 @@ def statement_csv(statement: AccountStatement) -> str:
 
 
 def _rows(statement: AccountStatement) -> Iterator[dict[str, str]]:
+    def of_run(row: str, run: StatementRun, what: str) -> dict[str, str]:
+        return {
+            "row": row, "currency": run.currency, "time": str(run.day), "kind": run.state, "run": run.run,
+            "period": run.period, "what": what, "amount": Currency(run.currency).text(run.earned),
+        }  # fmt: skip
+
+    def of_entry(row: str, entry: LedgerEntry, what: str) -> dict[str, str]:
+        number = str(entry.number)
+        return {
+            "row": row, "entry": number, "time": entry.at, "kind": entry.kind, "run": entry.run, "what": what,
+        }  # fmt: skip
+
     for account in statement.accounts:
-        text = Currency(account.currency).text
-
-        def places(owed: Owed, ending: str = "", text: Callable[[int], str] = text) -> dict[str, str]:
-            names = ("owed", "on_its_way", "sent", "carried")
-            return {f"{name}{ending}": text(minor) for name, minor in zip(names, owed, strict=True)}
-
-        yield {"row": "opening", "currency": account.currency, **places(account.opening)}
-        for run in account.runs:
-            yield _run_cells("run", run, "earned")
+        text, names = (
+            Currency(account.currency).text,
+            [head.replace(" ", "_") for head in _PLACES.values()],
+        )
+        opening, closing = (
+            dict(zip(names, map(text, owed), strict=True)) for owed in (account.opening, account.closing)
+        )
+        yield {"row": "opening", "currency": account.currency, **opening}
+        yield from (of_run("run", run, "earned") for run in account.runs)
         for line in account.lines:
+            changes = {
+                f"{name}_change": text(minor) for name, minor in zip(names, line.change, strict=True)
+            }
             yield {
-                **_entry_cells("line", line.entry, line.words), "currency": account.currency, "period": line.period,
-                "amount": text(line.entry.amount), **places(line.change, "_change"), **places(line.after),
+                **of_entry("line", line.entry, line.words), "currency": account.currency, "period": line.period,
+                "amount": text(line.entry.amount), **changes, **dict(zip(names, map(text, line.after), strict=True)),
             }  # fmt: skip
-        yield {"row": "closing", "currency": account.currency, **places(account.closing)}
-    for draft in statement.drafts:
-        yield _run_cells("draft", draft, "not approved yet")
-    for event in statement.events:
-        yield _entry_cells("event", event.entry, event.words)
+        yield {"row": "closing", "currency": account.currency, **closing}
+    yield from (of_run("draft", draft, "not approved yet") for draft in statement.drafts)
+    yield from (of_entry("event", event.entry, event.words) for event in statement.events)
     yield {
         "row": "tip", "entry": str(statement.number), "time": statement.at, "kind": "sha256", "what": statement.tip,
-    }  # fmt: skip
-
-
-def _entry_cells(row: str, entry: LedgerEntry, what: str) -> dict[str, str]:
-    number = str(entry.number)
-    return {
-        "row": row, "entry": number, "time": entry.at, "kind": entry.kind, "run": entry.run, "what": what,
-    }  # fmt: skip
-
-
-def _run_cells(row: str, run: StatementRun, what: str) -> dict[str, str]:
-    return {
-        "row": row, "currency": run.currency, "time": str(run.day), "kind": run.state, "run": run.run,
-        "period": run.period, "what": what, "amount": Currency(run.currency).text(run.earned),
     }  # fmt: skip
