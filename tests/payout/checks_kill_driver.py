@@ -82,16 +82,17 @@ def tried(base, start, work, seen, name, few):
     assert not killed(partial(work, calm), 10**6, told)
     moments = 2 * int(told.read_text())
     seen["moments"][name] = moments
-    chosen = range(moments) if not few else [*range(0, moments - 10, 20), *range(moments - 10, moments)]
+    chosen = range(moments) if not few else [*range(0, moments - 10, 40), *range(moments - 10, moments)]
+    wanted = [left(each) if each.exists() else None for each in (calm, place(calm))]
     for number in chosen:
         copy = copied(start, base / f"{name}-{number}")
         assert killed(partial(work, copy), number), (name, number)
         seen["kills"] += 1
         work(copy)
-        for a, b in ((copy, calm), (place(copy), place(calm))):
-            if b.exists() and left(a) != left(b):
+        for each, last in zip((copy, place(copy)), wanted, strict=True):
+            if last is not None and left(each) != last:
                 seen["different"].append([name, number])
-            if b.exists() and [c.what for c in verify(a) if not c.good]:
+            if last is not None and [c.what for c in verify(each) if not c.good]:
                 seen["different"].append([name, number, "verify"])
         shutil.rmtree(copy.parent)
     return calm

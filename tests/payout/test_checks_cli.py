@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from payout_files import write
+from payout_files import copied, write
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -17,14 +17,23 @@ def typed(*words, code=0):
     return " ".join((done.output + str(done.exception or "")).split())
 
 
-@pytest.fixture
-def folder(tmp_path):
-    places = write(tmp_path / "in")
+def paid(place):
+    places = write(place / "in")
     typed(
         "pay", places.submissions, "--validation", places.validation, "--amount", "1000.00", "--out",
-        tmp_path / "run", "--theta", "none", "--no-audit",
+        place / "run", "--theta", "none", "--no-audit",
     )  # fmt: skip
-    return tmp_path / "run"
+    return place / "run"
+
+
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory):
+    return paid(tmp_path_factory.mktemp("typed"))
+
+
+@pytest.fixture
+def folder(draft, tmp_path):
+    return copied(draft, tmp_path / "copy")
 
 
 def outcomes(folder, false=()):
@@ -131,7 +140,8 @@ def test_one_look_at_units_that_were_drawn_twice_is_said_to_be_one(folder):
     assert json.loads((folder / "certificate.json").read_text())["examined"] == "once"
 
 
-def test_moved_submissions_can_be_named(folder):
+def test_moved_submissions_can_be_named(tmp_path):
+    folder = paid(tmp_path)
     moved = folder.parent / "moved.parquet"
     (folder.parent / "in" / "units.parquet").rename(moved)
     typed("check", "sample", folder, code=1)

@@ -14,10 +14,11 @@ from datamarket_gym.errors import DataMarketError, ParameterError
 from datamarket_gym.execution.files import sha256
 from datamarket_gym.payout.checks.draw import draw_checks, read_checks
 from datamarket_gym.payout.checks.outcomes import record_answers
-from datamarket_gym.payout.checks.plan import PlanRequest, make_plan
+from datamarket_gym.payout.checks.plan import PlanRequest, make_plan, paid_payees
 from datamarket_gym.payout.checks.settle import SettleRequest, settle
 from datamarket_gym.payout.explain import explain
 from datamarket_gym.payout.ledger.runs import ledger_of, mark_paid, run_of
+from datamarket_gym.payout.manifest import read_manifest
 from datamarket_gym.payout.verify import verify
 
 DIVIDE = SettleRequest(forfeited="divide")
@@ -33,6 +34,14 @@ def payout_run(tmp_path_factory):
 @pytest.fixture
 def folder(payout_run, tmp_path):
     return copied(payout_run, tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def settled(payout_run, tmp_path_factory):
+    """A draft of which a seller failed, and the new one, which keeps what was forfeited; neither is to be changed."""
+    old = copied(payout_run, tmp_path_factory.mktemp("failed") / "copy")
+    answered(old, false=("seller 1",))
+    return old, settle(old, old.parent / "new").run
 
 
 def state(folder):
@@ -63,6 +72,12 @@ def test_a_run_that_asks_for_checks_is_approved_only_when_checked(folder, payout
     assert bad(folder) == []
     assert not (folder.parent / "new").exists()
     assert settle(folder) == found  # a second time nothing changes
+    said = certificate(folder)
+    assert (said.per_payee, said.power, said.examined) == (3, 0.8, "anew")
+    assert said.gap == pytest.approx((1 - 0.8 / said.kappa) ** 3)
+    assert said.paid == pytest.approx(1000)
+    assert said.payment == pytest.approx(max(cents(folder).values()) / 100)
+    assert said.payees == sum(value > 0 for value in cents(folder).values())
     assert approve(folder) == "approved"
     assert mark_paid(folder, "transfer 1")
     said = len(warned(folder))
@@ -95,17 +110,6 @@ def test_a_run_without_checks_whose_checks_were_drawn_must_be_settled(tmp_path):
         approve(folder)
 
 
-def test_the_certificate_says_what_the_checks_leave(folder):
-    answered(folder)
-    settle(folder)
-    found = certificate(folder)
-    assert (found.per_payee, found.power, found.examined) == (3, 0.8, "anew")
-    assert found.gap == pytest.approx((1 - 0.8 / found.kappa) ** 3)
-    assert found.paid == pytest.approx(1000)
-    assert found.payment == pytest.approx(max(cents(folder).values()) / 100)
-    assert found.payees == sum(value > 0 for value in cents(folder).values())
-
-
 def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_how_units_were_examined(
     folder,
 ):
@@ -132,6 +136,13 @@ def test_looks_that_stand_are_told_to_the_next_draft_and_the_certificate_says_ho
     assert settle(new).checked
     assert certificate(new).examined == "once"
     assert certificate(new).gap > 0.2**12
+    assert certificate(new).power == 0.8
+    payees = {each: paid_payees(each, read_manifest(each)) for each in (folder, new)}
+    assert certificate(new).largest_unit == max(p.largest_unit for p in payees[new])
+    for draft, own in payees.items():  # a unit is worth what it is paid, in each draft
+        for payee in own:
+            assert payee.total == pytest.approx(cents(draft)[payee.name] / 100, abs=0.011)
+    assert "seller 1" not in {payee.name for payee in payees[new]}
     assert bad(new) == []
 
 
@@ -166,20 +177,25 @@ def test_who_fails_is_paid_nothing_and_the_pot_goes_to_the_others(folder):
     assert bad(folder) == bad(new) == []
 
 
-def test_what_was_forfeited_can_be_kept(folder):
+def test_what_was_forfeited_can_be_kept_in_every_draft(folder):
     answered(folder, false=("seller 1",))
     lost = cents(folder)["seller 1"]
     new = settle(folder, folder.parent / "new").run
     assert sum(cents(new).values()) == 100_000 - lost
     assert json.loads((new / "manifest.json").read_text())["settles"]["kept"] == lost
-    assert bad(folder) == bad(new, recompute=True) == []
-    drawn(new, "block 2", checks=8)
+    drawn(new, "block 2", checks=8)  # more checks, so that there are new ones
     answered(new, false=("seller 2",))
     more = cents(new)["seller 2"]
     third = settle(new, folder.parent / "third").run
+    said = json.loads((third / "manifest.json").read_text())["settles"]
+    assert said["forfeited"] == ["seller 1", "seller 2"]
+    assert said["kept"] == lost + more
+    assert len({f["payee"] for f in said["found"]}) == 2
+    assert cents(third)["seller 1"] == cents(third)["seller 2"] == 0
     assert sum(cents(third).values()) == 100_000 - lost - more
-    assert json.loads((third / "manifest.json").read_text())["settles"]["kept"] == lost + more
-    assert bad(new) == bad(third, recompute=True) == []
+    assert bad(folder) == bad(new) == bad(third, recompute=True) == []
+    with pytest.raises(ParameterError, match="8 for each payee were promised"):
+        make_plan(third, PlanRequest(checks=3))
 
 
 def test_a_name_made_to_fail_gains_nothing_for_another_where_forfeits_are_kept(tmp_path):
@@ -209,17 +225,18 @@ def test_a_name_made_to_fail_gains_nothing_for_another_where_forfeits_are_kept(t
     assert cents(kept)["seller 0"] <= honest
 
 
-def test_only_what_was_found_leaves_the_game(folder):
-    answered(folder, false=("seller 1",))
+def test_only_what_was_found_leaves_the_game_and_the_new_draft_is_explained(settled):
+    folder, new = settled
     gone = {d.unit for d in read_checks(folder).draws if d.payee == "seller 1"}
-    settle(folder, folder.parent / "new")
-    new = folder.parent / "new"
     before, after = (
         set(pq.read_table(f / "clusters.parquet")["unit"].to_pylist()) for f in (folder, new)
     )
     assert before - after == gone
     assert payments(new)["seller 1"]["units"] == payments(folder)["seller 1"]["units"]
     assert json.loads((new / "manifest.json").read_text())["removed"] == len(gone)
+    assert bad(new, recompute=True) == []
+    assert explain(new, "seller 2").paid == cents(new)["seller 2"]
+    assert explain(new, "seller 1").paid == 0
 
 
 def test_a_copy_under_another_name_does_not_inherit_from_who_fails(tmp_path):
@@ -244,18 +261,8 @@ def test_a_copy_under_another_name_does_not_inherit_from_who_fails(tmp_path):
     assert {u for u, a in earned.items() if u.startswith("copy") and a} <= {f"copy {one[1:]}"}
 
 
-def test_the_new_draft_is_recomputed_to_the_byte_and_explained(folder):
-    answered(folder, false=("seller 1",))
-    settle(folder, folder.parent / "new")
-    new = folder.parent / "new"
-    assert bad(new, recompute=True) == []
-    assert explain(new, "seller 2").paid == cents(new)["seller 2"]
-    assert explain(new, "seller 1").paid == 0
-
-
-def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(folder):
-    answered(folder, false=("seller 1",))
-    settle(folder, folder.parent / "new")
+def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(settled):
+    folder, new = settled
     with pytest.raises(DataMarketError, match="taken the place"):
         approve(folder)
     with pytest.raises(DataMarketError, match="approve it before"):
@@ -265,7 +272,7 @@ def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(folder):
     assert not (folder.parent / "another").exists()
     with pytest.raises(DataMarketError, match="only drafts can be answered"):
         answered(folder)
-    assert settle(folder, folder.parent / "new").run == folder.parent / "new"
+    assert settle(folder, new).run == new
     accounts = ledger_of(folder).accounts()
     assert not accounts.payable  # nor is anybody owed anything by it
     assert not accounts.balance
@@ -292,22 +299,6 @@ def test_the_new_draft_is_drawn_again_under_another_beacon_until_nobody_fails(fo
     assert settle(new).checked
     assert bad(new) == []
     assert approve(new) == "approved"
-
-
-def test_somebody_fails_in_the_second_round_too(folder):
-    answered(folder, false=("seller 1",))
-    new = settle(folder, folder.parent / "new").run
-    drawn(new, "block 2", checks=8)  # more checks, so that there are new ones
-    answered(new, false=("seller 2",))
-    third = settle(new, folder.parent / "third").run
-    said = json.loads((third / "manifest.json").read_text())["settles"]
-    assert said["forfeited"] == ["seller 1", "seller 2"]
-    assert cents(third)["seller 1"] == cents(third)["seller 2"] == 0
-    assert sum(cents(third).values()) == 100_000 - cents(folder)["seller 1"] - cents(new)["seller 2"]
-    assert len({f["payee"] for f in said["found"]}) == 2
-    assert bad(third, recompute=True) == []
-    with pytest.raises(ParameterError, match="8 for each payee were promised"):
-        make_plan(third, PlanRequest(checks=3))
 
 
 def test_who_is_too_small_to_be_checked_is_not_paid_and_can_hand_in_again(payout_run, tmp_path):
@@ -383,7 +374,7 @@ def test_small_names_earn_nothing_however_often_they_come_back(tmp_path):
 
 def test_everybody_fails_and_nobody_can_be_paid(folder):
     answered(folder, false=tuple(cents(folder)))
-    with pytest.raises(DataMarketError, match="none is left to be paid"):
+    with pytest.raises(DataMarketError, match=r"none is left to be paid.*stays a draft.*--correct"):
         settle(folder, folder.parent / "new")
     assert state(folder) == "draft"
     assert not (folder.parent / "new").exists()

@@ -2,7 +2,7 @@
 
 import pytest
 from checks_files import answered, drawn, paid
-from payout_files import cents, spec
+from payout_files import cents, copied, spec
 
 from datamarket_gym.payout.checks.settle import sample_checks, settle
 from datamarket_gym.payout.ledger.account_statements import account_statement
@@ -24,9 +24,14 @@ from datamarket_gym.payout.stored_inputs import places_of
 from datamarket_gym.payout.unit_payments import FALSE, read_units
 
 
+@pytest.fixture(scope="module")
+def draft(tmp_path_factory):
+    return paid(tmp_path_factory.mktemp("disputed"))
+
+
 @pytest.fixture
-def folder(tmp_path):
-    return paid(tmp_path)
+def folder(draft, tmp_path):
+    return copied(draft, tmp_path / "copy")
 
 
 def told(folder, payee):

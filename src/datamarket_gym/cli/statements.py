@@ -151,58 +151,36 @@ def _print_account(statement: AccountStatement, console: Console) -> None:
     for note in page["notes"]:
         print_text(note, WARNING)
     for account in page["accounts"]:
-        currency, moved, after = (
-            account["currency"],
-            ["entry", "day", "what", "amount"],
-            account["heads"],
-        )
-        amounts = ["earned", *(["paid", "carried"] if account["carries"] else [])]
-        heads = {"paid": "paid now", "carried": "carried forward"}
-        print_table(
-            f"{currency} {account['earned']} earned",
-            ["for", "approved on", "run", "state", *(heads.get(name, name) for name in amounts)],
-            [
-                [run["period"], run["day"], short(run["run"]), run["state"], *(run[a] for a in amounts)]
-                for run in account["runs"]
-            ],
-        )
-        lines = [
-            [
-                str(line["entry"]),
-                line["day"],
-                f"{line['words']} ({line['period']})" if line["period"] else line["words"],
-                line["amount"],
-                *line["after"],
-            ]
-            for line in account["lines"]
+        currency, after, carries = account["currency"], account["heads"], account["carries"]
+        more = ["paid now", "carried forward"] if carries else []
+        runs = [
+            [run["period"], run["day"], short(run["run"]), run["state"], run["earned"]]
+            + ([run["paid"], run["carried"]] if carries else [])
+            for run in account["runs"]
         ]
+        heads = ["for", "approved on", "run", "state", "earned", *more]
+        print_table(f"{currency} {account['earned']} earned", heads, runs)
+        lines = [["before", "", "", "", *account["opening"]]]
+        for line in account["lines"]:
+            what = f"{line['words']} ({line['period']})" if line["period"] else line["words"]
+            lines.append([str(line["entry"]), line["day"], what, line["amount"], *line["after"]])
+        lines.append(["after", "", "", "", *account["closing"]])
         title = f"{currency}: every movement (without a sign: from one column to another)"
-        first, last = (
-            ["before", "", "", "", *account["opening"]],
-            ["after", "", "", "", *account["closing"]],
-        )
-        rows = [first, *lines, last]
+        moved = ["entry", "day", "what", "amount"]
         if wide:
-            print_table(title, [*moved, *after], rows)
+            print_table(title, [*moved, *after], lines)
         else:
-            print_table(title, moved, [line[:4] for line in lines])
-            balances = ([*row[:2], *row[4:]] for row in rows)
+            print_table(title, moved, [line[:4] for line in lines[1:-1]])
+            balances = ([*line[:2], *line[4:]] for line in lines)
             print_table(f"{currency}: where it is after each", ["entry", "day", *after], balances)
     if page["drafts"]:
-        print_table(
-            "Not approved yet: nothing is owed by a draft",
-            ["for", "entered on", "run", "state", "would earn"],
-            [
-                [
-                    run["period"],
-                    run["day"],
-                    short(run["run"]),
-                    f"{run['state']}; {run['beside']}" if run["beside"] else run["state"],
-                    f"{run['currency']} {run['earned']}",
-                ]
-                for run in page["drafts"]
-            ],
-        )
+        drafts = []
+        for run in page["drafts"]:
+            state = f"{run['state']}; {run['beside']}" if run["beside"] else run["state"]
+            earned = f"{run['currency']} {run['earned']}"
+            drafts.append([run["period"], run["day"], short(run["run"]), state, earned])
+        heads = ["for", "entered on", "run", "state", "would earn"]
+        print_table("Not approved yet: nothing is owed by a draft", heads, drafts)
     for dispute in page["open_disputes"]:
         print_text(f"Dispute {dispute['number']} is open.", WARNING)
     if page["events"]:

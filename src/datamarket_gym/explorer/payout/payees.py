@@ -118,7 +118,7 @@ def router(site: Site) -> APIRouter:
     ) -> Response:
         folder, options = site.places.run(run), StatementOptions(show_names, contact or None)
         if payee:
-            return attached(file_name(payee), statement_text(folder, payee, options, None), "text/html")
+            return attached(file_name(payee), statement_text(folder, payee, options), "text/html")
         disposition = {"content-disposition": 'attachment; filename="statements.zip"'}
         pages = statements_zip(folder, options)
         return StreamingResponse(pages, media_type="application/zip", headers=disposition)

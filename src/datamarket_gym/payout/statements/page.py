@@ -232,11 +232,9 @@ def statement_pages(
     yield INDEX, _index(tables)
 
 
-def statement_text(
-    run: Path, payee: str, options: StatementOptions | None = None, tables: RunTables | None = None
-) -> str:
-    """Return the statement of one payee as a page; ``tables`` are the run's, where they are read already."""
-    tables = RunTables.read(run) if tables is None else tables
+def statement_text(run: Path, payee: str, options: StatementOptions | None = None) -> str:
+    """Return the statement of one payee as a page."""
+    tables = RunTables.read(run)
     require_known("payee", [payee], tables.number)
     return _render(tables, payee, RunState.read(run), options or StatementOptions())
 
