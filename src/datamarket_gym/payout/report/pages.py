@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -96,41 +95,8 @@ def embed_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-@dataclass(frozen=True)
-class ReportState:
-    """The state of a run in the ledger, in plain values; times as ISO 8601."""
-
-    state: str
-    entered: str
-    approved: list[tuple[str, str]]  # by whom, when
-    paid: tuple[str, str, str] | None = None  # by whom, when, reference
-    superseded: str | None = None  # by which run
-    checks: str = ""  # the outcome of the spot checks
-    checked_at: str = ""
-    superseded_at: str = ""
-
-
-def report_state(history: Sequence[LedgerEntry]) -> ReportState | None:
-    """Return the state that the entries of a run lead to; None for a draft."""
-    shown = [entry for entry in history if entry.kind in _SHOWN]
-    if [entry.kind for entry in shown] == ["draft"]:
-        return None
-    last = {entry.kind: entry for entry in shown if entry.kind in STATES}
-    paid, checked, superseded = last.get("paid"), last.get("checked"), last.get("superseded")
-    return ReportState(
-        state=[entry.kind for entry in shown if entry.kind in STATES][-1],
-        entered=last["draft"].at,
-        approved=[(entry.by, entry.at) for entry in shown if entry.kind == "approval"],
-        paid=None if paid is None else (paid.by, paid.at, str(paid.content["reference"])),
-        superseded=None if superseded is None else str(superseded.content["by_run"]),
-        checks="" if checked is None else str(checked.content["detail"]),
-        checked_at="" if checked is None else checked.at,
-        superseded_at="" if superseded is None else superseded.at,
-    )
-
-
-def restate_report(page: str, state: ReportState | None) -> str:
-    """Return a report with another state; None: as it was drafted."""
+def restate_report(page: str, history: Sequence[LedgerEntry] = ()) -> str:
+    """Return a report with the state that the entries of a run lead to; as it was drafted where they are none."""
     before, begins, rest = page.partition(BEGINS)
     _, ends, after = rest.partition(ENDS)
     if not begins or not ends or any(mark in before + after for mark in (BEGINS, ENDS)):
@@ -138,7 +104,15 @@ def restate_report(page: str, state: ReportState | None) -> str:
             f"{NAME} is not as this version writes it: the section on the run's state is missing, or there are two; "
             "pay again into another folder, which writes the same report"
         )
-    section = template_environment().get_template("state.html.j2").render(state=state)
+    states = [entry for entry in history if entry.kind in STATES]
+    approvals = [entry for entry in history if entry.kind == "approval"]
+    if [entry.kind for entry in (*states, *approvals)] == ["draft"]:
+        states = []
+    last, template = {entry.kind: entry for entry in states}, "state.html.j2"
+    name = states[-1].kind if states else "draft"
+    section = (
+        template_environment().get_template(template).render(name=name, last=last, approvals=approvals)
+    )
     return f"{before}{section}{after}"
 
 
@@ -153,7 +127,7 @@ def update_report(folder: Path, history: Sequence[LedgerEntry]) -> None:
         return
     with suppress(DataMarketError, UnicodeDecodeError):  # `verify` says what is wrong with such a page
         old = read_report(folder)
-        new = restate_report(old, report_state(history))
+        new = restate_report(old, history)
         if new != old:
             with replacing(folder / NAME) as part:
                 part.write_bytes(new.encode("utf-8"))
@@ -162,7 +136,7 @@ def update_report(folder: Path, history: Sequence[LedgerEntry]) -> None:
 def read_draft(folder: Path) -> bytes:
     """Read a report as it was drafted; all of it where it has no section for the state."""
     try:
-        return restate_report(read_report(folder), None).encode()
+        return restate_report(read_report(folder)).encode()
     except (DataMarketError, UnicodeDecodeError):
         return (folder / NAME).read_bytes()
 
@@ -174,7 +148,7 @@ def check_state(folder: Path, history: Sequence[LedgerEntry]) -> Check:
     """
     page, what = read_report(folder), f"{NAME}, state"
     ends = [n for n, entry in enumerate(history, 1) if entry.kind in _SHOWN]
-    matching = [n for n in ends if restate_report(page, report_state(history[:n])) == page]
+    matching = [n for n in ends if restate_report(page, history[:n]) == page]
     if not matching:
         return Check(what, False, "the page says otherwise than the ledger")
     if matching[-1] != ends[-1]:
