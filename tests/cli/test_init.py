@@ -106,6 +106,24 @@ def test_numbers_in_a_parquet_table(tmp_path, monkeypatch):
     assert "columns.label" not in found
 
 
+def test_the_file_takes_several_runs_and_refuses_what_cannot_be_meant(tmp_path):
+    (tmp_path / "runs").mkdir()
+    file = tmp_path / "runs" / "market.toml"
+    for text in ('acquired = ["may", "june"]', 'acquired = "may"'):
+        file.write_text(text, encoding="utf-8")
+        found = read_market(file)["acquired"]
+        assert found == [str(tmp_path / "runs" / name) for name in ("may", "june") if name in text]
+        assert PayOptions.model_validate({"validation": "v", "acquired": found}).acquired
+    for text, why in (
+        ('acquired = ["may", ""]', "name a file, or leave the key out"),
+        ('reference = ""', "name a file, or leave the key out"),
+        ('trusted_source = "a"\ntrusted-source = "b"', "has it twice; keep one"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(DataMarketError, match=why):
+            read_market(file)
+
+
 def test_who_is_paid_cannot_be_guessed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table(tmp_path / "u.csv", [{"x": i, "text": "one two three four five"} for i in range(9)])

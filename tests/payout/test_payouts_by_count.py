@@ -3,9 +3,12 @@
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from payout_files import run, units, validation, warned
+from payout_files import run, table, units, validation, warned
 
 from datamarket_gym.errors import DataMarketError
+from datamarket_gym.payout.run import pay
+from datamarket_gym.payout.settings import checked_spec
+from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import read_warnings
 
 
@@ -32,6 +35,30 @@ def test_near_copies_that_are_not_looked_for_are_told(tmp_path):
     assert "11 different validation rows are too few" in found.words
     assert found.count == 11
     assert "unmatched_copies" not in warned(run(tmp_path / "chosen", held=few))
+
+
+def test_pieces_of_texts_that_count_like_whole_ones_are_told(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"{a}{b}o" for a in "bdfgkmtprs" for b in ("an", "el", "ir", "os", "ub", "ech", "ill")]
+    whole = [" ".join(rng.choice(words, 24)) for _ in range(24)]
+    pieces = [" ".join(whole[i].split()[j : j + 4]) for i in range(2) for j in range(0, 24, 4)]
+    held = [" ".join(rng.choice(words, int(rng.integers(20, 40)))) for _ in range(40)]
+    pq.write_table(table({"text": held}), tmp_path / "validation.parquet")
+
+    def paid(name, texts, learner="count"):
+        submitted = {"text": texts, "identity": ["ann"] * 24 + ["eve"] * (len(texts) - 24)}
+        pq.write_table(table(submitted), tmp_path / f"{name}.parquet")
+        spec = checked_spec({
+            "amount": "500.00", "columns": {"text": "text"}, "encoder": "ngrams@64", "audit": False, "checks": 3,
+            "learner": learner, "theta": "auto",
+        })  # fmt: skip
+        pay(Places(tmp_path / f"{name}.parquet", tmp_path / "validation.parquet"), spec, tmp_path / name)
+        return {each.name: each for each in read_warnings(tmp_path / name)}
+
+    found = paid("cut", [*whole, *pieces])["short_texts"]
+    assert (found.count, found.items) == (12, ("“eve”: 12 texts, in the median 4 words",))
+    assert "short_texts" not in paid("whole", whole)
+    assert "short_texts" not in paid("covered", [*whole, *pieces], "coverage@0.9")
 
 
 @pytest.mark.parametrize(("ours", "alike"), [(("Cat", " cow"), True), (("x", "y"), False)])

@@ -62,6 +62,8 @@ def read_market(path: Path) -> dict[str, Any]:
                 )
             raise UnknownNameError(f"key in {str(path)!r}:", key, known, why)
         name, setting = known[option]
+        if name in values:
+            raise ParameterError(key, value, f"{str(path)!r} has it twice; keep one")
         values[name] = _read_value(path, key, value, setting)
     spec = {name: value for name, value in values.items() if name in dict(settings_of(PayoutSpec))}
     for name, message in faults_of({"amount": "1", **spec}).items():
@@ -90,7 +92,11 @@ def _read_value(path: Path, key: str, value: Any, setting: Setting) -> Any:
 
 def _with_folder(path: Path, text: str, setting: Setting) -> str:
     """Return a file that a setting names, from where the command runs; queries and addresses stay as they are."""
-    if not setting.is_file or not text or "://" in text or text.startswith("duckdb:"):
+    if setting.is_file and not text:
+        raise ParameterError(
+            f"{setting.option} in {str(path)!r}", text, "name a file, or leave the key out"
+        )
+    if not setting.is_file or "://" in text or text.startswith("duckdb:"):
         return text
     return str(path.parent / text)
 

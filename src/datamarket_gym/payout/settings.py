@@ -63,9 +63,9 @@ class Setting:
 
     @property
     def kind(self) -> type:
-        """Return bool, int, float or list, or str for all else."""
+        """Return bool, int, float, list or tuple, or str for all else."""
         kinds = (self.annotation, get_origin(self.annotation), *get_args(self.annotation))
-        return next((each for each in kinds if each in (bool, int, float, list)), str)
+        return next((each for each in kinds if each in (bool, int, float, list, tuple)), str)
 
 
 def option(

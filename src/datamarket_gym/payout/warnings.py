@@ -24,6 +24,7 @@ from datamarket_gym.evidence.chaining import FEW as FEW_UNITS
 from datamarket_gym.evidence.chaining import Chain, chain_messages, cuts
 from datamarket_gym.evidence.graph import components, describe_missing_times
 from datamarket_gym.evidence.lineage import NONE, Lineage
+from datamarket_gym.evidence.text_containment import split_words
 from datamarket_gym.execution.arrays import Codes, Features, Values, distinct_pairs, in_blocks
 from datamarket_gym.execution.files import read_json, write_json
 from datamarket_gym.mechanism.payment_tables import unit_amounts
@@ -43,7 +44,8 @@ FILE = "warnings.json"
 NAMES = (
     "undated", "future_times", "early_times", "equal_times", "leak", "acquired_from_others", "acquired_validation_rows",
     "received_from_others", "lost_labels", "unseen_labels", "unscored_units", "uneven_scores", "labels_ignored",
-    "loses_half", "joined_identities", "chained", "collapse", "unmatched_copies", "counted_unchecked", "wide_intervals",
+    "loses_half", "joined_identities", "chained", "collapse", "unmatched_copies", "counted_unchecked", "short_texts",
+    "wide_intervals",
     "large_balances", "odd_lengths", "claims", "common_keys",
     "look_alikes", "odd_identities", "quarantined", "skipped_files", "unused_log", "same_submissions",
     "drawn_before", "unnamed_earlier_runs", "left_behind", "disputes",
@@ -166,7 +168,7 @@ def warnings_of(results: Results) -> list[UnresolvedWarning]:
     checks = (
         _leak, acquired_from_others, acquired_validation_rows, received_from_others, lost_labels, unscored_units,
         uneven_scores, _joined, chained, _loses_half, _collapse, _balances, _claims, _wide_intervals,
-        _counted_unchecked, _unmatched_copies,
+        _counted_unchecked, _short_texts, _unmatched_copies,
     )  # fmt: skip
     warnings = [warning for check in checks for warning in check(results)]
     return in_order([*input_warnings(results.inputs, results.spec, results.names), *warnings])
@@ -716,6 +718,34 @@ def _counted_unchecked(results: Results) -> Warnings:
             "for spot checks (--checks 3), or pay people whom you trust.",
             count=results.payments.clustering.n_clusters,
         )
+
+
+def _short_texts(results: Results) -> Warnings:
+    """Warn of fragments where each counts like a whole text: evidence knows few words of them, and checks pass them."""
+    inputs = results.inputs
+    texts, theirs = inputs.submission.metadata.get("text"), inputs.validation_text
+    if not isinstance(results.spec.utility_function, Count) or texts is None or not theirs:
+        return
+    words = np.array([len(split_words(text)) for text in texts])
+    shortest = min(len(split_words(text)) for text in theirs)
+    short = np.flatnonzero(words * ODD < shortest)
+    if len(short) <= (FEW + 2 / (len(theirs) + 1)) * len(words):
+        return
+    owners, count = np.unique(inputs.owner[short], return_counts=True)
+    yield UnresolvedWarning.of(
+        "short_texts",
+        f"{counted(len(short), 'text')} of {_identities(len(owners))} are shorter than all validation texts "
+        f"({shortest:,} words)",
+        "Each counts like a whole one: who cuts a text into ten is paid ten times. Copies of so few words are not "
+        "recognised, and spot checks find pieces of one's own text genuine. Leave out what is no unit by your terms, "
+        "and pay again.",
+        [
+            f"“{visible(inputs.identities[owners[i]])}”: {counted(int(count[i]), 'text')}, in the median "
+            f"{np.median(words[short][inputs.owner[short] == owners[i]]):.0f} words"
+            for i in np.lexsort((owners, -count))
+        ],
+        len(short),
+    )
 
 
 def _unmatched_copies(results: Results) -> Warnings:
