@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import jinja2  # noqa: F401  imported here once instead of in every child
-import plotly.offline  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import scipy.sparse.csgraph
 import scipy.stats  # noqa: F401

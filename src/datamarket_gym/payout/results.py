@@ -525,7 +525,7 @@ def write_manifest(
             **({} if received is None else {"intake": asdict(received.upto)}),
             "versions": {
                 "datamarket-gym": __version__,
-                **{name: version(name) for name in ("numpy", "scipy", "pyarrow", "plotly", "jinja2")},
+                **{name: version(name) for name in ("numpy", "scipy", "pyarrow", "jinja2")},
             },
             "seed": spec.seed,
             "amount": spec.minor,
