@@ -43,7 +43,6 @@ def test_each_of_the_three_texts_decides_the_key(changed):
 @pytest.mark.parametrize(
     "drafts",
     [
-        [(8, 1, 1, 0, 0), (2, 1, 1, 3, 3)],  # two units take what one loses
         [(6, 2, 1, 1, 0), (1, 1, 1, 1, 6), (3, 0, 3, 3, 1)],
         [(1, 1, 1, 1, 1), (0, 0, 5, 1, 1), (5, 5, 0, 1, 1)],
     ],

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from checks_files import answered, drawn, paid
-from payout_files import cents, payments, run, units, validation
+from payout_files import cents, copied, payments, run, units, validation
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
@@ -60,6 +60,12 @@ def hostile(columns):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return run(tmp_path_factory.mktemp("hostile"), hostile(units()))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A run that no test changes."""
+    return run(tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +129,8 @@ def test_file_names_are_plain(name):
     assert not file_name(name).startswith("-")
 
 
-def test_a_page_says_what_matched_and_who_is_paid(tmp_path):
-    folder = run(tmp_path)
+def test_a_page_says_what_matched_and_who_is_paid(plain, tmp_path):
+    folder = plain
     said = of(folder, tmp_path / "out", "attacker", show_names=True)
     assert "6 units. Of these," in said
     assert "3 sent earlier by others, and counted for them" in said
@@ -136,8 +142,8 @@ def test_a_page_says_what_matched_and_who_is_paid(tmp_path):
     assert "Nothing: no unit of yours matched another." in of(folder, tmp_path / "out", "seller 1")
 
 
-def test_nobody_else_is_named_unless_it_is_asked_for(tmp_path):
-    folder = run(tmp_path)
+def test_nobody_else_is_named_unless_it_is_asked_for(plain, tmp_path):
+    folder = plain
     out = write_statements(folder, tmp_path / "out")
     names = set(payments(folder))
     theirs = {
@@ -155,8 +161,8 @@ def test_nobody_else_is_named_unless_it_is_asked_for(tmp_path):
     assert [_letters(i) for i in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
 
 
-def test_a_page_says_the_share_and_what_each_unit_earns(tmp_path):
-    folder = run(tmp_path)
+def test_a_page_says_the_share_and_what_each_unit_earns(plain, tmp_path):
+    folder = plain
     by_payee = {}
     for row in read_units(folder / "units.csv"):
         by_payee.setdefault(row.payee, []).append(row)
@@ -263,8 +269,8 @@ def test_checks_are_told_to_whom_they_concern(tmp_path):
     assert "Replaced by a later draft" in of(folder, tmp_path / "out", "seller 2")
 
 
-def test_killed_it_is_run_again(tmp_path, monkeypatch):
-    folder, out = run(tmp_path), tmp_path / "out"
+def test_killed_it_is_run_again(plain, tmp_path, monkeypatch):
+    out = tmp_path / "out"
     real, made = files._render, []
 
     def killed(*words):
@@ -278,45 +284,44 @@ def test_killed_it_is_run_again(tmp_path, monkeypatch):
         files.shutil, "rmtree", lambda *_, **__: None
     )  # a killed process removes nothing
     with pytest.raises(KeyboardInterrupt):
-        write_statements(folder, out)
+        write_statements(plain, out)
     assert not out.exists()
     assert len(list(tmp_path.glob(".out.*.part"))) == 1
     monkeypatch.undo()
-    write_statements(folder, out)
+    write_statements(plain, out)
     assert len(index(out)) == 5
     assert list(tmp_path.glob(".out.*")) == []
 
 
-def test_statements_are_replaced_as_a_whole(tmp_path):
-    folder, out = run(tmp_path), tmp_path / "out"
+def test_statements_are_replaced_as_a_whole(plain, folder, tmp_path):
+    out = tmp_path / "out"
+    write_statements(plain, out)
     write_statements(folder, out)
-    other = run(tmp_path / "other", hostile(units()))
-    write_statements(other, out)
     assert len(list(out.glob("*.html"))) == len(HOSTILE)
     assert not (out / file_name("attacker")).exists()
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
-    folder, out = run(tmp_path), tmp_path / "out"
+def test_a_folder_of_something_else_is_left_alone(plain, tmp_path):
+    out = tmp_path / "out"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
     with pytest.raises(DataMarketError, match=r"thesis\.txt.*choose another --out"):
-        write_statements(folder, out)
+        write_statements(plain, out)
     assert (out / "thesis.txt").read_text() == "years of work"
     with pytest.raises(DataMarketError, match="choose another --out"):
-        write_statements(folder, folder / "payments.csv")
+        write_statements(plain, plain / "payments.csv")
 
 
-def test_a_changed_table_writes_nothing(tmp_path):
-    folder = run(tmp_path)
+def test_a_changed_table_writes_nothing(plain, tmp_path):
+    folder = copied(plain, tmp_path / "copy")
     (folder / "evidence.parquet").write_bytes(b"PAR1")
     with pytest.raises(RunError, match="not as the run left it"):
         write_statements(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command(tmp_path):
-    folder = run(tmp_path)
+def test_the_command(plain, tmp_path):
+    folder = copied(plain, tmp_path / "copy")
     typed = CliRunner().invoke(
         app, ["statements", str(folder), "--contact", "Write to <pay@example.org> by 15 July."]
     )
@@ -332,13 +337,13 @@ def test_the_command(tmp_path):
         raise CliRunner().invoke(app, ["statements", str(folder), "--payee", "atacker"]).exception
 
 
-def test_the_tables_are_read_once(tmp_path, monkeypatch):
+def test_the_tables_are_read_once(plain, tmp_path, monkeypatch):
     """All payees in one pass: no payee costs a scan of the tables."""
-    folder, reads = run(tmp_path), []
+    reads = []
     real = files.RunTables.read.__func__
     monkeypatch.setattr(
         files.RunTables, "read", classmethod(lambda cls, where: reads.append(where) or real(cls, where))
     )
-    write_statements(folder, tmp_path / "out")
+    write_statements(plain, tmp_path / "out")
     assert len(reads) == 1
     assert np.all([path.stat().st_size < 20_000 for path in (tmp_path / "out").glob("*.html")])
