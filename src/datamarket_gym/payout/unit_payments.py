@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
 MATCHED, REPEATED = "matched", "repeats an own unit"
 LEAKED, ACQUIRED = "equals a validation row", "acquired before"
-FALSE, FAILED, UNCHECKED = (
-    "failed a spot check",
-    "its payee failed a spot check",
-    "its payee was not checked",
-)
+FALSE, FAILED = "failed a spot check", "its payee failed a spot check"
+UNCHECKED = "its payee was not checked"
 NO_SCORE, BELOW_ZERO, BELOW_CENT = "adds no value", "counts below zero", "below a cent"
 CARRIED_IN, CARRIED_ON = "carried from earlier runs", "carried to the next run"
 _COLUMNS = (
@@ -91,8 +88,8 @@ def _playing(
     amounts, weight, share = _amounts(results, settles, opening)
     label, edges = payments.clustering.label, payments.clustering.edges
     earlier, match = _earlier_matches(results)
-    holder = np.unique((label * (len(results.names) + 1) + owner)[share > 0])
-    own = np.isin(label * (len(results.names) + 1) + owner, holder)
+    pair = label * (len(results.names) + 1) + owner  # of a cluster and a payee
+    own = np.isin(pair, pair[share > 0])
     texts = inputs.submission.metadata.get("text")
     for i, (name, amount) in enumerate(zip(inputs.ids, amounts, strict=True)):
         payee, other = inputs.identities[owner[i]], int(earlier[i])
@@ -138,9 +135,7 @@ def _amounts(
         w if inputs.identities[o] not in unpaid else 0 for w, o in zip(weight, inputs.owner, strict=True)
     ]
     total, minor = sum(earning), results.spec.minor
-    parts, rests = (
-        list(each) for each in zip(*(divmod(minor * w, total) for w in earning), strict=True)
-    )
+    parts, rests = [minor * w // total for w in earning], [minor * w % total for w in earning]
     keys, mine = inputs.submission.keys, [list[int]() for _ in names]
     for i in np.argsort(keys, kind="stable").tolist():
         if earning[i]:
@@ -180,11 +175,10 @@ def _set_aside(results: Results, settles: SettledDraft | None) -> Iterator[UnitP
     for unit, payee in zip(leaks.id.tolist(), leaks.identity.tolist(), strict=True):
         yield UnitPayment(unit, payee, 0, LEAKED)
     for row in results.known:
-        reason, match = (
-            f"{ACQUIRED}, in {row.called}",
-            {"matched_to": row.old_unit, "matched_by": row.reason},
-        )
-        yield UnitPayment(row.unit, row.identity, 0, reason, **match)
+        yield UnitPayment(
+            row.unit, row.identity, 0, f"{ACQUIRED}, in {row.called}",
+            matched_to=row.old_unit, matched_by=row.reason,
+        )  # fmt: skip
     for false in () if settles is None else settles.found:
         yield UnitPayment(false.unit, false.identity, 0, FALSE)
     for bad in results.inputs.bad:
@@ -216,17 +210,13 @@ def write_units(
     results: Results, settles: SettledDraft | None, opening: dict[str, int], folder: Path
 ) -> None:
     """Write units.csv."""
-    rows, money, excerpts = (
-        unit_payments(results, settles, opening),
-        results.spec.money,
-        results.inputs.excerpts,
-    )
+    money, excerpts = results.spec.money, results.inputs.excerpts
     cells = (
         (
             row.unit, excerpts.get(row.unit, ""), row.payee, money.text(row.amount), money.code, row.cluster,
             row.matched_to, row.matched_by, row.shared_words, row.reason,
         )
-        for row in rows
+        for row in unit_payments(results, settles, opening)
     )  # fmt: skip
     write_text(folder / UNITS, csv_text(_COLUMNS, cells, ("amount", "cluster")))
 

@@ -60,10 +60,8 @@ CARRIED_FILE = "carried.csv"
 _MOST_KAPPA = 1e9
 DRAND = "drand"
 """The announcement for which a round of drand is proposed."""
-_GENESIS, _PERIOD = (
-    1595431050,
-    30,
-)  # of drand's default chain: its first round, in Unix time, and seconds between rounds
+# Of drand's default chain: its first round, in Unix time, and seconds between rounds.
+_GENESIS, _PERIOD = 1595431050, 30
 
 
 def next_drand_round(now: datetime) -> tuple[int, datetime]:
@@ -392,9 +390,7 @@ class SettledDraft(Document):
     before: str  # sha256 of checks/before.parquet
     kept: int = 0  # minor units that were not divided again, in this and earlier drafts
     announced: bool = False  # whether the beacons of all drafts before were
-    gap: float = (
-        0.0  # where only false units forfeit: what the first draft left to gain, the largest of a payee
-    )
+    gap: float = 0.0  # where only false units forfeit: the largest part of a payee's pay that a draft left to gain
 
     @property
     def unpaid(self) -> frozenset[str]:

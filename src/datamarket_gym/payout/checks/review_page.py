@@ -333,10 +333,7 @@ class UnitComparison:
         vectors = with_compared_vectors(inputs.submission, results.utility)[0].vectors
         rank = seniority_ranks(inputs.submission, results.payments.clustering.tie_breaker)
         payee = results.payees.group[inputs.owner]
-        units, drawn = (
-            Ranked(vectors, rank, payee),
-            Ranked(vectors[rows], rank[rows], payee[rows]),
-        )
+        units, drawn = Ranked(vectors, rank, payee), Ranked(vectors[rows], rank[rows], payee[rows])
         self.near = {kind: nearest_units(units, drawn, most, kind) for kind, (most, _) in SIDES.items()}
         shown = {row for near, _ in self.near.values() for row in near[near >= 0].tolist()}
         self.contents = unit_contents(results, places, {*rows.tolist(), *shown})

@@ -194,20 +194,12 @@ class RunTables:
     def _owners(self) -> dict[int, list[int]]:
         return {}
 
-    @property
-    def spot_checks(self) -> dict[str, Any]:
-        """The outcome of the spot checks of an earlier draft; empty where the run settles none."""
-        return self.manifest["settles"] or {}
-
     @cached_property
-    def drawn(self) -> dict[str, list[str]]:
-        """Units that passed a spot check of the draft that the run settles, by payee."""
-        return _group((row["payee"], row["unit"]) for row in self.spot_checks.get("draws", ()))
-
-    @cached_property
-    def false_units(self) -> dict[str, list[str]]:
-        """Units that a spot check found not to be genuine, by identity."""
-        return _group((row["identity"], row["unit"]) for row in self.spot_checks.get("found", ()))
+    def checked(self) -> dict[str, dict[str, list[str]]]:
+        """Units of the draft that the run settles: ``draws`` by payee, and those ``found`` false by identity."""
+        settles = self.manifest["settles"] or {"draws": [], "found": []}
+        keys = {"draws": "payee", "found": "identity"}
+        return {of: _group((row[key], row["unit"]) for row in settles[of]) for of, key in keys.items()}
 
 
 def _read_table(folder: Path, name: str, outputs: dict[str, Any]) -> pa.Table:
@@ -578,15 +570,14 @@ def _counted_for(tables: RunTables, elsewhere: Codes) -> list[CountedFor]:
 
 def _checks(tables: RunTables, name: str, payee: str) -> SpotChecks:
     """Return what the manifest says of spot checks; not who reviewed, nor what others were asked."""
-    required, drawn = tables.manifest["spec"].get("checks", 0), list[str]()
-    if name in tables.spot_checks.get("forfeited", ()):
-        outcome: Literal["open", "failed", "not checked", "passed"] = "failed"
-    elif name in tables.spot_checks.get("carried", ()):
-        outcome = "not checked"
-    else:
-        drawn = list(dict.fromkeys(tables.drawn.get(payee, ())))
-        outcome = "passed" if drawn else "open"
-    return SpotChecks(required, outcome, drawn, tables.false_units.get(name, []))
+    required, settles = tables.manifest["spec"].get("checks", 0), tables.manifest["settles"] or {}
+    false = tables.checked["found"].get(name, [])
+    if name in settles.get("forfeited", ()):
+        return SpotChecks(required, "failed", [], false)
+    if name in settles.get("carried", ()):
+        return SpotChecks(required, "not checked", [], false)
+    drawn = list(dict.fromkeys(tables.checked["draws"].get(payee, ())))
+    return SpotChecks(required, "passed" if drawn else "open", drawn, false)
 
 
 class _Pair(NamedTuple):
@@ -669,15 +660,14 @@ def _matched_payees(tables: RunTables, pairs: list[_Pair]) -> tuple[list[Matched
             len(groups[name]),
             len(lost[name]),
             sum(tables.number[name] in tables.owners(unit) for unit in lost[name]),
-            _counts({(reason, pair.mine) for pair in groups[name] for reason in pair.reasons}),
+            _reasons(groups[name]),
             [_own_match(tables, pair) for pair in groups[name][:EXAMPLES]],
         )
         for name in order[:MOST_NAMES]
     ], len(order)
 
 
-def _counts(of: set[tuple[str, int]]) -> dict[str, int]:
+def _reasons(pairs: Iterable[_Pair]) -> dict[str, int]:
     """Count the units of each reason, the most frequent first."""
-    return dict(
-        sorted(Counter(reason for reason, _ in of).items(), key=lambda each: (-each[1], each[0]))
-    )
+    units = sorted({(reason, pair.mine) for pair in pairs for reason in pair.reasons})
+    return dict(Counter(reason for reason, _ in units).most_common())
