@@ -126,10 +126,8 @@ from datamarket_gym.payout.validation_coverage import write_needs
 from datamarket_gym.payout.warnings import FILE as WARNINGS
 from datamarket_gym.payout.warnings import (
     UnresolvedWarning,
-    later_than,
+    future_warnings,
     read_warnings,
-    require_sound,
-    time_warnings,
     warnings_of,
     write_warnings,
 )
@@ -403,7 +401,8 @@ def pay(
         require_grown(places.intake, accounts, places.acquired)
     with computing(replace(compute(), progress=progress)):
         job = PayoutJob.read(places, spec, settles, taken)
-    _check_times(job)
+    for each in future_warnings(job.inputs, job.spec, time.time()):
+        warnings.warn(FutureTimesWarning("times", f"{each.title}. {each.words}"), stacklevel=2)
     if job.left_out:
         warnings.warn(LeftOutWarning("disputes", f"{'; '.join(job.left_out)}."), stacklevel=2)
     _check_ledger(accounts, job.run, out)
@@ -489,15 +488,6 @@ def _where(out: Path, ledger: str | None) -> str:
             f"the run in {str(out)!r} is in the ledger {receipt.ledger!r}; choose another --out, or leave --ledger out"
         )
     return ledger or require_trusted(receipt.ledger, f"the run in {str(out)!r}")
-
-
-def _check_times(job: PayoutJob) -> None:
-    """Warn of times later than now, on which results must not depend; with ``strict`` refuse doubtful times."""
-    future = later_than(job.inputs, job.spec, time.time())
-    if job.spec.strict:
-        require_sound([*time_warnings(job.inputs, job.spec), *([future] if future else [])])
-    elif future is not None:
-        warnings.warn(FutureTimesWarning("times", f"{future.title}. {future.words}"), stacklevel=3)
 
 
 def _check_ledger(accounts: Accounts, run: str, out: Path) -> None:

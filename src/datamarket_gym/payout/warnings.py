@@ -220,22 +220,19 @@ def time_messages(inputs: Inputs, spec: PayoutSpec) -> str:
     )
 
 
-def later_than(inputs: Inputs, spec: PayoutSpec, now: float) -> UnresolvedWarning | None:
+def future_warnings(inputs: Inputs, spec: PayoutSpec, now: float) -> list[UnresolvedWarning]:
     """Warn of units dated later than now (seconds since 1970), where the settings do not say when the market closed.
 
-    A run's results do not depend on when it was made, so this is no warning of the run.
+    A run's results do not depend on when it was made, so this is no warning of the run. With ``strict`` anything that
+    is wrong with the times is refused.
     """
-    if spec.closing is not None or not inputs.has_time:
-        return None
-    late = inputs.submission.times > now
-    return next(_dated(inputs, "future_times", late, "in the future"), None)
-
-
-def require_sound(warnings: list[UnresolvedWarning]) -> None:
-    """Refuse to pay where anything is wrong with the times."""
-    if warnings:
-        reasons = " ".join(f"{each.name}: {each.title}. {each.words}" for each in warnings)
+    future = list[UnresolvedWarning]()
+    if spec.closing is None and inputs.has_time:
+        future += _dated(inputs, "future_times", inputs.submission.times > now, "in the future")
+    if spec.strict and (wrong := [*time_warnings(inputs, spec), *future]):
+        reasons = " ".join(f"{each.name}: {each.title}. {each.words}" for each in wrong)
         raise SubmissionError(f"stopped, as --strict asks. {reasons}")
+    return future
 
 
 _FIRST, _LAST = 9e8, 4.1e9  # 1998 to 2099, in seconds since 1970

@@ -44,11 +44,8 @@ from datamarket_gym.payout.settings import (
 )
 from datamarket_gym.payout.stored_inputs import Places
 from datamarket_gym.payout.warnings import (
-    UnresolvedWarning,
+    future_warnings,
     input_warnings,
-    later_than,
-    require_sound,
-    time_warnings,
 )
 from datamarket_gym.registry import Document
 from datamarket_gym.utilities.labels import require_learnable
@@ -285,7 +282,7 @@ def check_tables(order: Order, progress: Progress) -> dict[str, Any]:
             inputs, _ = _read_inputs(order, spec.model_copy(update={"quarantine": True}))
     answer["refused"] = None if refused is None else order.in_words(refused)
     if inputs is not None:
-        warnings = [*input_warnings(inputs, spec), *_future(inputs, spec)]
+        warnings = [*input_warnings(inputs, spec), *future_warnings(inputs, spec, time.time())]
         answer |= {
             "facts": _facts(inputs),
             "bad": {
@@ -337,8 +334,7 @@ def _read_inputs(order: Order, spec: PayoutSpec) -> tuple[Inputs | None, str | N
         # Units are compared with those of earlier runs by the encoder that is meant.
         inputs = PayoutJob.read(places, spec if acquired else _quick(spec)).inputs
         require_learnable(inputs.submission.label, inputs.utility_oracle(spec))
-        if spec.strict:
-            require_sound([*time_warnings(inputs, spec), *_future(inputs, spec)])
+        future_warnings(inputs, spec, time.time())  # which strict refuses
     except DataMarketError as error:
         return None, str(error)
     return inputs, None
@@ -352,11 +348,6 @@ def _quick(spec: PayoutSpec) -> PayoutSpec:
         return spec
     content_encoder(spec, kind)
     return spec.model_copy(update={"encoder": QUICK[kind]})
-
-
-def _future(inputs: Inputs, spec: PayoutSpec) -> list[UnresolvedWarning]:
-    future = later_than(inputs, spec, time.time())
-    return [future] if future else []
 
 
 def _facts(inputs: Inputs) -> dict[str, Any]:
