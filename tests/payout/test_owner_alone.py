@@ -61,6 +61,7 @@ def month(tmp_path_factory):
             "--out",
             market / "account.html",
         ],
+        ["ledger", "export", market / "ledger.sqlite", "--csv", market / "journal.csv"],
     ):
         assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0, words
     stop.set()
@@ -92,6 +93,7 @@ def test_no_file_of_a_month_can_be_read_by_others(month):
         "ledger.sqlite.checksum",
         "bank.csv",
         "account.html",
+        "journal.csv",
         "run/payments.csv",
     ):
         assert stat.S_IMODE((market / name).stat().st_mode) == 0o600

@@ -207,7 +207,7 @@ def export_journal(
     accounts = ledger_at(where).accounts()
     for path, write in ((csv, journal_csv), (beancount, journal_beancount)):
         if path is not None:
-            write_text(path, write(accounts))
+            write_text(path, write(accounts), private=True)
             say(f"{path}: {counted(accounts.number, 'entry', 'entries')}", whole=True)
 
 

@@ -481,6 +481,6 @@ _LIMITS = (
 )
 _LIMITS_OF_UNITS = (
     "Such checks take false units out and set a price on few, large ones; they do not deter many small ones. What "
-    "takes the place of a unit that was found, in the next draft, is not counted. Only forfeits of the whole payment "
-    "make manipulation not worth while."
+    "takes the place of a unit that was found, in the next draft, is not counted, and is paid at the expense of the "
+    "others. Only forfeits of the whole payment make manipulation not worth while."
 )
