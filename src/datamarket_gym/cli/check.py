@@ -72,11 +72,7 @@ def _print_sample(run: Path, sampled: Sample) -> None:
     planned, drawn, currency = sampled.plan, sampled.drawn, read_manifest(run)["currency"]
     title = f"Checks of {counted(planned.payees, 'payee')}"
     print_rows(make_table("", " ", title=title, right=(" ",), boxed=True), planned.rows(currency))
-    if planned.below_price:
-        say(
-            f"{planned.below_price:,} of these payees are paid less than their checks cost; with --least they are "
-            "neither checked nor paid, and can submit their units again."
-        )
+    say(planned.notes)
     if drawn is None:
         say(
             f"Tell the payees that the beacon will be “{visible(planned.plan.announced, 300)}”; once it is known: "

@@ -307,18 +307,13 @@ def _payment(accounts: Accounts, record: RunRecord, money: Currency) -> dict[str
 def preview(run: Run, plan: PlanRequest, *, progress: Progress) -> dict[str, Any]:
     """Work out what a plan would come to; write nothing."""
     progress.stage("working out what this plan leaves to gain")
-    summary, notes = preview_plan(run, plan), []
-    if summary.below_price:
-        notes.append(
-            f"{counted(summary.below_price, 'payee is', 'payees are')} paid less than their checks cost; with a least "
-            "payment they are neither checked nor paid, and can hand their units in again."
-        )
+    summary = preview_plan(run, plan)
     announced = summary.plan.announced
     return {
         "payees": summary.payees,
         "rows": summary.rows(read_manifest(run)["currency"]),
         "announced": announced,
-        "notes": notes if announced else [*notes, LOCAL_SEED],
+        "notes": summary.notes if announced else [*summary.notes, LOCAL_SEED],
     }
 
 

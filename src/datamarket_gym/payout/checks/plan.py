@@ -242,6 +242,17 @@ class PlanSummary:
     def cost(self) -> int:
         return self.in_all * self.plan.price
 
+    @property
+    def notes(self) -> list[str]:
+        """What to think of before units are drawn."""
+        if not self.below_price:
+            return []
+        payees = counted(self.below_price, "payee is", "payees are")
+        return [
+            f"{payees} paid less than their checks cost; with a least payment (--least) they are neither checked nor "
+            "paid, and can hand their units in again."
+        ]
+
     def rows(self, currency: str) -> list[tuple[str, str]]:
         """Write what the plan comes to: a name and a value each."""
         plan, money = self.plan, Currency(currency)
