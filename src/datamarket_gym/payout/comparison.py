@@ -44,23 +44,7 @@ class RunComparison:
 
 
 def compare_runs(before: Path, after: Path) -> RunComparison:
-    """Compare two finished runs.
-
-    Parameters
-    ----------
-    before, after : Path
-        Their folders.
-
-    Returns
-    -------
-    RunComparison
-        Settings and inputs that differ, and every identity's payments.
-
-    Raises
-    ------
-    RunError
-        If a file of a run is missing or was changed.
-    """
+    """Compare two finished runs by their folders; a file that is missing or was changed is refused."""
     tables = RunTables.read(before), RunTables.read(after)
     first, second = (each.manifest for each in tables)
     currencies = first["currency"], second["currency"]

@@ -92,27 +92,9 @@ def sample_checks(
 ) -> Sample:
     """Plan the checks of a draft, and draw its units, once; only plan where a beacon is announced and not there yet.
 
-    Drawn before, the files for whoever checks are written again. A new draft of which every unit that was drawn has
-    been checked before is checked.
-
-    Parameters
-    ----------
-    run
-        The folder of the draft.
-    request
-        The plan; that which stands, or the settings of the run, if left out.
-    beacon
-        The value that was announced; without an announcement the draw is by a local seed.
-    by
-        Who does it.
-    terms
-        What the letters to payees say besides.
-    places
-        Where the inputs of the run are now.
-
-    Returns
-    -------
-    Sample
+    Without a ``request`` the plan that stands decides, or else the settings of the run; without an announced ``beacon``
+    a local seed draws. Drawn before, the files for whoever checks are written again. A new draft of which every unit
+    that was drawn has been checked before is checked.
     """
     record = run_of(run)
     if record.draw is None and record.state in ("checked", *APPROVED):
