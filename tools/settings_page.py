@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from datamarket_gym.payout.market_file import file_settings
+from datamarket_gym.utilities.coverage import RECOMMENDED
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 MARK = "<!-- settings: python tools/settings_page.py -->\n"
@@ -13,7 +14,7 @@ def settings_table() -> str:
     """Write every setting as a table of the documentation, in the groups of ``datamarket pay --help-all``."""
     groups: dict[str, list[str]] = {}
     for option, (_, setting) in file_settings().items():
-        default = setting.default
+        default = "recommended" if setting.default == RECOMMENDED else setting.default
         kept = "" if default in (None, (), []) else f"`{json.dumps(default)}`"
         text = setting.help.replace("|", r"\|")
         groups.setdefault(setting.panel or "The market", []).append(f"| `{option}` | {kept} | {text} |")

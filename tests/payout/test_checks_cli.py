@@ -128,8 +128,8 @@ def test_unanswered_checks_count_as_false_only_when_that_is_said(folder):
 
 def test_one_look_at_units_that_were_drawn_twice_is_said_to_be_one(folder):
     done = typed("check", "sample", folder, "--checks", "12")
-    assert "of them second ones, expected" in done
-    assert "left without any second checks" in done
+    assert "repeats of a unit, expected" in done
+    assert "left without repeats" in done
     assert "of the list were drawn more than once, and are checked by as many people" in done
     alone = outcomes(folder)
     alone.write_text("\n".join(f"{line.rsplit(',', 1)[0]},R. Okafor" for line in alone.read_text().splitlines()

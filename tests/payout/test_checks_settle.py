@@ -270,7 +270,7 @@ def test_a_superseded_run_is_neither_approved_nor_settled_elsewhere(settled):
     with pytest.raises(DataMarketError, match="was settled into"):
         settle(folder, folder.parent / "another")
     assert not (folder.parent / "another").exists()
-    with pytest.raises(DataMarketError, match="only drafts can be answered"):
+    with pytest.raises(DataMarketError, match="only drafts can be given outcomes"):
         answered(folder)
     assert settle(folder, new).run == new
     accounts = ledger_of(folder).accounts()

@@ -248,7 +248,7 @@ def test_a_password_in_the_address_is_enough_for_a_payout_run(
         "--no-audit", "--checks", "0", "--ledger", postgres_ledger,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "EUR 100.00 among 5 identities" in done.output
+    assert "EUR 100.00 among 5 payees" in done.output
     assert "Connection refused; see that the server is running" in str(
         typed("ledger", "show", "postgresql://nobody@127.0.0.1:1/none").exception
     )

@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
         "--out", place / "run", "--theta", "none", "--no-audit", "--checks", "0",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "CHF 1000.00 among 5 identities" in done.output
+    assert "CHF 1,000.00 among 5 payees" in done.output
     assert "[bold]attacker[/]" in done.output
     return place / "run"
 

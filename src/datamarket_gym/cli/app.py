@@ -165,7 +165,7 @@ def _ledger_option() -> Any:
                 callback=_trust,
                 expose_value=False,
                 metavar="ADDRESS",
-                help="Address of a ledger, or intake log, that the folder of a run may lead to; repeatable.",
+                help="Address of a ledger or intake log on a server, that a run's folder may name; repeatable.",
             ),
         ] = None,
     ) -> None: ...

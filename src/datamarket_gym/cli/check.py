@@ -54,10 +54,10 @@ def sample(
     answer_by: Annotated[str, Option(help="Day by which payees answer, for the letters.")] = "",
     by: terminal.By = None,
 ) -> None:
-    """Draw the units to check, once: at once by a local seed, or with --announce, and later --beacon, by a public one.
+    """Draw the units to check: now, by a seed of this machine, or by a public number (--announce, later --beacon).
 
-    Writes checks.csv, checks.html to look at the units, and letters.csv with a letter to each payee. Drawn before, the
-    files are written again.
+    Writes checks.csv, checks.html to look at the units, and letters.csv with a letter to each payee. If units
+    were drawn before, it writes the files again.
     """
     with shown_on_stderr(in_logs=False) as progress:
         progress.stage("drawing the units to check")

@@ -40,7 +40,7 @@ def covered_lines(covered: NeedsCovered, contents: Sequence[str] = ()) -> Lines:
     yield (
         0,
         f"Of the {counted(covered.of, 'validation row')} its units cover {covered.rows:,}, {covered.well:,} of them "
-        f"well; to {covered.nearest:,} no other unit comes nearer.",
+        f"half-way or more; to {covered.nearest:,} they are the nearest.",
     )
     for unit in covered.units if contents else ():
         nearest = f", to {unit.nearest:,} of them nearer than all" if unit.nearest else ""
@@ -218,7 +218,7 @@ def match_row(match: OwnMatch) -> tuple[str, str, str, str]:
         visible(name) + ("" if batch is None else f" ({batch.words})")
         for name, batch in ((match.unit, match.received), (match.other, match.other_received))
     )
-    earlier = {"unit": "its own", "other": "the other", "neither": "neither"}[match.earlier]
+    earlier = {"unit": "its own", "other": "the other's", "neither": "neither"}[match.earlier]
     return (
         f"{unit} and {other} of {visible(match.of)}",
         f"{', '.join(match.reasons)} {match.score:.4f}"

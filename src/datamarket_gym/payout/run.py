@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from datamarket_gym import __version__
 from datamarket_gym.data.readers.databases import as_files, queries_of
 from datamarket_gym.data.submission import Submission
+from datamarket_gym.display import counted
 from datamarket_gym.errors import (
     DataMarketError,
     FutureTimesWarning,
@@ -572,14 +573,14 @@ class PaidRequest:
     def title(self) -> str:
         """Write how much is divided among how many."""
         spec = self.request.spec
-        return f"{spec.currency} {spec.money.text(spec.minor)} among {self.manifest['identities']:,} identities"
+        return f"{spec.currency} {spec.money.shown(spec.minor)} among {counted(self.manifest['identities'], 'payee')}"
 
     @property
     def sentences(self) -> list[str]:
         """Write what the run rests on: evidence, what was paid for, previously acquired units."""
         evidence, reuse = self.manifest["evidence"], self.request.reuse
         messages = [
-            f"Evidence: {evidence['used']}. {evidence['why']}.",
+            f"Evidence: {evidence['used']}: {evidence['why']}.",
             f"Paid for {self.manifest['paid_for']['divided']}.",
             acquired_messages(self.manifest, self.accounts),
             encoder_message(self.request.spec),

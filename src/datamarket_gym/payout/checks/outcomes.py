@@ -297,7 +297,7 @@ def record_answers(
     if isinstance(answers, Path):
         answers = read_outcomes(answers, drawn)
     with working_in(run):
-        require_draft(run_of(run), "answered")
+        require_draft(run_of(run), "given outcomes")
         new = keep_outcomes(run, answers, correct, check_once)
         digest = sha256(run / PATH)
         with transaction_of(run) as (transaction, record):

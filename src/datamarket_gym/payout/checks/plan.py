@@ -257,19 +257,19 @@ class PlanSummary:
         """Write what the plan comes to: a name and a value each."""
         plan, money = self.plan, Currency(currency)
         paid, cost, carried, least = (
-            f"{currency} {money.text(minor)}"
+            f"{currency} {money.shown(minor)}"
             for minor in (self.paid, self.cost, self.carried, plan.least)
         )
         rows = [
             ("checks of each payee", f"{plan.checks:,}"),
             ("power of a check", f"{plan.power:g}"),
             ("checks in all, at most", f"{self.in_all:,}"),
-            ("of them second ones, expected", f"{self.again:,.1f}"),
+            ("repeats of a unit, expected", f"{self.again:,.1f}"),
             ("paid to those who are checked", paid),
             ("kappa, the largest", f"{self.kappa:.3f}"),
             ("left to gain, in expectation", f"{self.gap:.2%} of what is paid"),
-            ("left without any second checks", f"{self.once:.2%} of what is paid"),
-            ("of one payee, at most", f"{self.most:.2%} of its payment"),
+            ("left without repeats", f"{self.once:.2%} of what is paid"),
+            ("left to one payee, at most", f"{self.most:.2%} of its payment"),
         ]
         if plan.price:
             share = self.cost / self.paid if self.paid else 0.0

@@ -784,7 +784,7 @@ def _check_sums(accounts: Accounts) -> Iterator[Check]:
             and accounts.totals["carried_forward", code] == 0
         )
         yield Check(
-            f"sums in {code}", good, f"{text(came)} came in: {text(total['paid'])} sent, "
+            f"sums in {code}", good, f"{text(came)} to pay: {text(total['paid'])} sent, "
             f"{text(total['ordered at the bank'])} ordered, {text(total['owed'])} owed, {text(total['fees'])} fees",
         )  # fmt: skip
 
