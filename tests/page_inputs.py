@@ -55,7 +55,7 @@ def inputs():
     for name in ("june.parquet", "submissions.parquet", "submission.parquet", "units.parquet"):
         table(name)
     table("batch.parquet", month=5, each=3, seed=5, payees=("alice",))
-    rows("held.parquet", "validation.parquet", "needs.parquet")
+    rows("validation.parquet", "needs.parquet")
     rows("validation.npz", count=240)
     with open("accounts.csv", "w", encoding="utf-8") as file:
         file.write(ACCOUNTS)
@@ -65,7 +65,7 @@ def paid(checks=0):
     """Write the inputs and pay June: a draft."""
     inputs()
     type_in(
-        "datamarket pay june.parquet --validation held.parquet --amount 10000.00 "
+        "datamarket pay june.parquet --validation validation.parquet --amount 10000.00 "
         f'--period "June 2026" --out june/ --checks {checks}'
     )
 

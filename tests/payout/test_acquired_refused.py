@@ -188,7 +188,7 @@ def submitted():
 
 
 def test_a_tie_to_what_was_acquired_can_be_overruled(market, acquired, submitted, tmp_path):
-    tied = {row["unit"]: row["tied_to"] for row in known(july(market, submitted, [acquired], "tied"))}
+    tied = {row["unit"]: row["matched_to"] for row in known(july(market, submitted, [acquired], "tied"))}
     assert set(tied) == {"again 0", "again 1"}
     path = signed(tmp_path / "o.toml", "split", ["again 0", tied["again 0"]])
     made = july(market, submitted, [acquired], "untied", overrides=path)
@@ -243,7 +243,7 @@ def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, acquir
     draft = july(market, submitted, [acquired], "disputed", period="July 2026")
     [row] = [row for row in known(draft) if row["unit"] == "again 0"]
     ledger = ledger_of(draft)
-    named = ("again 0", row["tied_to"])
+    named = ("again 0", row["matched_to"])
     dispute = open_dispute(
         ledger, run_of(draft).run, "seller 3", "another photograph", units=list(named), by="clerk"
     )
@@ -256,7 +256,7 @@ def test_a_dispute_about_a_tie_to_june_is_resolved_by_naming_both(market, acquir
         units=named,
         by="R. Okafor",
     )
-    assert {"again 0", row["tied_to"]} <= disputes._units_of(draft)  # by which commands look names up
+    assert {"again 0", row["matched_to"]} <= disputes._units_of(draft)  # by which commands look names up
     made = july(market, submitted, [acquired], "heeded", period="July 2026")
     assert [each["unit"] for each in known(made)] == ["again 1"]
     assert all(check.good for check in verify(made, recompute=True))

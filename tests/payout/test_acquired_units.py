@@ -114,11 +114,11 @@ def two_runs():
 
 
 def test_a_copy_is_known_for_what_its_tree_was_acquired_as():
-    """What stands for the tree is named, with its owner and the run that acquired it; `tied_to` names the copy."""
+    """What stands for the tree is named, with its owner and the run that acquired it; `matched_to` names the copy."""
     acquired = two_runs()
     matches = AcquiredMatches(np.array([0, 1]), np.array([1, 2]), np.ones(2), np.array(["words"] * 2))
     rows = acquired.named(matches, ["u", "v"], ["eve", "eve"])
-    found = [(row.run[0], row.old_unit, row.old_owner, row.tied_to) for row in rows]
+    found = [(row.run[0], row.old_unit, row.old_owner, row.matched_to) for row in rows]
     assert found == [
         ("a", "fox", "ann", f"{16 * 'a'}:fox again"),
         ("b", "owl", "ben", f"{16 * 'b'}:owl"),

@@ -246,8 +246,9 @@ def test_of_what_was_acquired_before_only_the_rest_is_told_and_paid(tmp_path):
     first = june(tmp_path)
     second = july(tmp_path, fresh(), [first], acquired_discount=True)
     needs, old = Needs.read(second / NEEDS), Needs.read(first / NEEDS)
-    assert f"40 validation rows, of which {(needs.covered >= 0.5).sum()} are covered well" in typed(
-        "explain", second, "--needs"
+    assert (
+        f"40 validation rows, of which {(needs.covered >= 0.5).sum()} are covered half-way or more"
+        in typed("explain", second, "--needs")
     )
     np.testing.assert_allclose(needs.before, old.covered, atol=1e-12)
     assert (needs.covered >= needs.before).all()

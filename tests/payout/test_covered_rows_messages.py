@@ -71,7 +71,7 @@ def test_without_labels_nothing_speaks_of_any(folders):
         assert not re.findall(r".{0,60}label.{0,60}", text, flags=re.IGNORECASE)
         assert not re.findall(r".{0,60}of one class.{0,60}", text)
     report = pages(folder)[0]
-    assert "the nearest unit is to it than strangers are" in report
+    assert "the nearest unit is to it than unrelated rows are" in report
     assert "5-NN" not in report
 
 

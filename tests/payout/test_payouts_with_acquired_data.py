@@ -197,7 +197,7 @@ def test_changed_copies_of_units_that_were_set_aside_are_known(tmp_path):
     copies = again(leaked, [0, 1], "attacker", 0.34, prefix="copy")
     later = july(tmp_path, stacked(new, copies), [first], held=held, theta="auto")
     assert not pq.read_table(later / "leaks.parquet").num_rows
-    ties = {row["unit"]: row["tied_to"].partition(":")[2] for row in known(later)}
+    ties = {row["unit"]: row["matched_to"].partition(":")[2] for row in known(later)}
     assert ties == {"copy 0": "leak 0", "copy 1": "leak 1"}
     assert cents(later)["attacker"] == 0
 

@@ -278,7 +278,7 @@ def find_named_runs(folders: Sequence[Path], acquired: Sequence[dict[str, Any]])
 class MatchedAcquiredUnit:
     """A unit of a submission that was acquired before, as a row of acquired.parquet.
 
-    ``tied_to`` is the earlier unit that it was matched with, as overrides name it (`RUN:UNIT`): it may be a copy of
+    ``matched_to`` is the earlier unit that it was matched with, as overrides name it (`RUN:UNIT`): it may be a copy of
     what was acquired.
     """
 
@@ -290,7 +290,7 @@ class MatchedAcquiredUnit:
     old_owner: str
     score: float
     reason: str
-    tied_to: str
+    matched_to: str
 
     @property
     def called(self) -> str:
@@ -473,7 +473,7 @@ def _applied(
     if not freed.any() and override.dispute is None:
         raise AcquiredDataError(
             f"an override splits from {first!r}, which was acquired before, and none of the units that it names was "
-            "taken for that one; acquired.parquet says which was taken for what (tied_to)"
+            "taken for that one; acquired.parquet says which was taken for what (matched_to)"
         )
     return known.where(~freed), {*earlier, *(named[unit] for unit in known.unit[freed].tolist())}
 

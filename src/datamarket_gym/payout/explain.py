@@ -43,8 +43,11 @@ def covered_lines(covered: NeedsCovered, contents: Sequence[str] = ()) -> Lines:
         f"half-way or more; to {covered.nearest:,} they are the nearest.",
     )
     for unit in covered.units if contents else ():
-        nearest = f", to {unit.nearest:,} of them nearer than all" if unit.nearest else ""
-        yield 2, f"{visible(unit.unit)} covers {counted(unit.rows, 'row')}, {unit.well:,} well{nearest}:"
+        nearest = f", the nearest to {unit.nearest:,}" if unit.nearest else ""
+        yield (
+            2,
+            f"{visible(unit.unit)} covers {counted(unit.rows, 'row')}, {unit.well:,} half-way or more{nearest}:",
+        )
         for row in unit.needs:  # with the line of the others their parts add up to the score
             yield 4, f"{row.part / unit.score:6.1%}  {_named_row(row.row, contents[row.row])}"
             near = "nearest" if row.place == 1 else f"number {row.place:,}"
@@ -94,7 +97,7 @@ def least_covered_lines(rows: Sequence[TableRow]) -> Lines:
     yield (
         0,
         f"{counted(len(rows), 'validation row')}, of which {sum(row['covered_well'] for row in rows):,} are covered "
-        f"well; {covered:.1%} of all is covered. Covered least:",
+        f"half-way or more; {covered:.1%} of all is covered. Covered least:",
     )
     for row in rows[:_LEAST]:
         near = f", nearest: {visible(row['unit'])} of {visible(row['of'])}" if row["unit"] else ""

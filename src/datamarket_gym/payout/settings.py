@@ -636,10 +636,10 @@ _ACCURACY = Worth(
 _COVERED = Worth(
     total="validation rows covered",
     divided="how much of the validation rows their units cover: a row counts by how much closer the nearest unit "
-    "of its label is to it than strangers are, and is shared by all whose units are near it",
+    "of its label is to it than unrelated rows are, and is shared by all whose units are near it",
     plain="how well their units match examples of what is wanted, which are kept secret: the closer a unit comes to "
     "one, the more it counts, and an example that units of several payees come close to is shared among them",
-    nothing="no unit is more like a row of its label than strangers are (are both from one encoder?)",
+    nothing="no unit is more like a row of its label than unrelated rows are (are both from one encoder?)",
     alone="These alone cover {} of the validation rows",
     signed=False,
     percent=True,

@@ -331,8 +331,8 @@ def _units_of(run: Path) -> set[str]:
     try:
         units = {row.unit for row in read_units(run / UNITS) if row.unit}
         if (run / KNOWN).is_file():
-            table = pq.read_table(run / KNOWN, columns=["tied_to"])
-            units |= set(map(str, table["tied_to"].to_pylist()))
+            table = pq.read_table(run / KNOWN, columns=["matched_to"])
+            units |= set(map(str, table["matched_to"].to_pylist()))
     except (OSError, KeyError, ValueError) as error:
         raise RunError(
             f"the units of {str(run)!r} cannot be read: {error}; run: datamarket verify {run}"
