@@ -1,4 +1,4 @@
-"""Which of the buyer's needs a payee's units cover: what adds up, who may read it, and what no file of a run says."""
+"""Which validation rows a payee's units cover: what adds up, who may read it, and what no file of a run says."""
 
 import json
 import re
@@ -192,12 +192,14 @@ def test_a_statement_says_how_many_and_nothing_by_which_rows_could_be_told(folde
 def test_the_report_has_the_section_where_coverage_is_paid_for(folder, tmp_path):
     page = (folder / "report.html").read_text(encoding="utf-8")
     needs = Needs.read(folder / NEEDS)
-    assert "What the buyer needs, and who covers it" in page
-    assert f"of all that is needed {needs.covered.mean():.1%} is covered" in " ".join(page.split())
+    assert "Validation rows, and who covers them" in page
+    assert f"{needs.covered.mean():.1%} of all is covered" in " ".join(page.split())
     for row in needs.least_covered[:10]:
         assert f'<td class="name">row {row}</td>' in page
     other = run_by_accuracy(tmp_path)
-    assert "What the buyer needs" not in (other / "report.html").read_text(encoding="utf-8")
+    assert "Validation rows, and who covers them" not in (other / "report.html").read_text(
+        encoding="utf-8"
+    )
     assert explain(other, "seller 1").needs is None
     assert len(Needs.read(other / NEEDS)) == 0
     refused = CliRunner().invoke(app, ["explain", str(other), "--needs"]).exception

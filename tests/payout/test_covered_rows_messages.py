@@ -81,7 +81,7 @@ def test_without_labels_the_needs_are_told(folders):
     assert found.rows > found.well > 0
     for unit in found.units:
         assert sum(need.part for need in unit.needs) + unit.rest == pytest.approx(unit.score, abs=1e-15)
-    assert "What the buyer needs, and who covers it" in pages(folders["none"])[0]
+    assert "Validation rows, and who covers them" in pages(folders["none"])[0]
 
 
 def test_numbers_are_told_of_as_variance_explained(folders):
@@ -110,4 +110,4 @@ def test_scores_from_elsewhere_are_told_of_as_such(folders):
 def test_only_coverage_has_needs(folders, kind):
     assert explain(folders[kind], "seller 1").needs is None
     assert len(Needs.read(folders[kind] / "needs.npz")) == 0
-    assert "What the buyer needs" not in pages(folders[kind])[0]
+    assert "Validation rows, and who covers them" not in pages(folders[kind])[0]

@@ -1,7 +1,7 @@
 """checks.html: every drawn unit beside what it might be a copy of, what to ask of its payee, and forms to answer in.
 
 There is one form for each check of a unit, which different people make. Beside a drawn unit stand the nearest units of
-other payees, earlier ones (which it may be a copy of) and later ones (of which it may be a copy that came first), and the
+other payees, earlier ones (which it may be a copy of) and later ones (which it may be a copy of, too), and the
 nearest of its own payee. letters.csv has a letter to each payee, for a mail merge. A unit is shown as a text, a
 picture, or numbers. The page is one file that opens without a network: names and texts are escaped, pictures are drawn
 anew, and no script but the page's own can run.
