@@ -247,7 +247,7 @@ def _paragraphs(report: AuditReport) -> Iterator[str]:
     for forgery in forgeries(report):
         yield forgery.words(forgery.family)
     if report.evidence:
-        yield f"Evidence: {report.evidence}." + (f" {report.why}." if report.why else "")
+        yield f"Evidence: {report.evidence}" + (f": {report.why}." if report.why else ".")
     else:
         yield f"{report.label} is a mechanism of its own: no evidence layers were tried against it."
     for why, names in report.unplayed.items():
