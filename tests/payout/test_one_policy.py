@@ -184,7 +184,7 @@ def test_where_a_threshold_is_admitted_it_is_the_same_one(tmp_path, separate):
     assert (python.theta, python.why) == (said["theta"], said["why"])
     told = said_by("audit", places, tmp_path / "audit", "--only", "copycat", "--providers", "1")
     assert read_json(tmp_path / "audit" / "audit.json")["evidence"] == said["evidence"]
-    assert f"Evidence: {said['evidence']}." in told.stdout
+    assert f"Evidence: {said['evidence']}" in told.stdout
 
 
 def test_without_validation_embeddings_the_submissions_are_not_asked(market):
