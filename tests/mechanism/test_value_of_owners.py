@@ -15,7 +15,7 @@ from datamarket_gym import value
 )
 def test_owners_are_in_order(names, order):
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(36, 2)), np.arange(36) % 2
+    X, y = rng.normal(size=(36, 2)), np.arange(36) // 2 % 2
     owner = np.repeat(np.asarray(names), 3)[rng.permutation(36)]
     found = value(X[::2], y[::2], X[1::2], y[1::2], owner=owner[::2], utility="coverage").by_owner()
     letters = {str(name): chr(97 + i) for i, name in enumerate(names)}  # the same owners by other names

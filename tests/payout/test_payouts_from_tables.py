@@ -49,7 +49,8 @@ def test_the_page_of_checks_measures_as_evidence_does(folder):
     place = {name: i for i, name in enumerate(SUBMITTED["id"])}
     beside = [
         (place[check["unit"]], place[other["unit"]], float(other["cosine"]))
-        for payee in page["payees"] for check in payee["checks"] for other in check["others"]
+        for payee in page["payees"] for check in payee["checks"]
+        for side in check["sides"] for other in side["others"]
     ]  # fmt: skip
     assert len(beside) > 10
     for ours, theirs, cosine in beside:

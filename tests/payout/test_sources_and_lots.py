@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from datamarket_gym import Submission
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import ParameterError, SubmissionError
+from datamarket_gym.evidence.graph import seniority_ranks
 from datamarket_gym.payout.inputs import read_inputs
 from datamarket_gym.payout.results import drawn_clusters
 from datamarket_gym.payout.stored_inputs import Places
@@ -192,6 +193,7 @@ def test_a_lot_decides_between_units_of_two_names_that_are_as_early_and_differ()
         results = SimpleNamespace(
             inputs=SimpleNamespace(submission=submission, owner=submission.identity_codes),
             payments=SimpleNamespace(clustering=SimpleNamespace(label=label, tie_breaker=lot)),
+            rank=seniority_ranks(submission, lot),
         )
         assert drawn_clusters(results).tolist() == [0]
 
