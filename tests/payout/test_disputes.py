@@ -173,7 +173,12 @@ def test_a_dispute_goes_with_the_draft_that_supersedes(ledger):
 def test_upheld_moves_money_from_one_to_the_other(ledger):
     open_dispute(ledger, APPROVED, "alice", "u7 is mine", against="bob")
     done = resolve_dispute(
-        ledger, 1, "upheld", "the file is hers", Effects("12.34", "bob"), by="R. Okafor"
+        ledger,
+        1,
+        "upheld",
+        "the file is hers",
+        Effects(correction="12.34", taken_from="bob"),
+        by="R. Okafor",
     )
     assert (owed(ledger, "alice"), owed(ledger, "bob")) == (7234, 2766)
     one, two = (ledger.read()[n - 1] for n in done.resolution.corrections)
@@ -189,7 +194,7 @@ def test_upheld_moves_money_from_one_to_the_other(ledger):
 
 def test_the_market_can_pay_and_says_so(ledger):
     open_dispute(ledger, APPROVED, "carol", "I sent ten units")
-    done = resolve_dispute(ledger, 1, "upheld", "they were lost", Effects("5"))
+    done = resolve_dispute(ledger, 1, "upheld", "they were lost", Effects(correction="5"))
     (number,) = done.resolution.corrections
     entry = ledger.read()[number - 1]
     assert (entry.amount, owed(ledger, "carol")) == (500, 500)
@@ -202,15 +207,15 @@ def test_the_market_can_pay_and_says_so(ledger):
 @pytest.mark.parametrize(
     ("run", "outcome", "effects", "says"),
     [
-        (DRAFT, "upheld", Effects("1.00"), "pay again"),
-        (APPROVED, "rejected", Effects("1.00"), "no effect"),
+        (DRAFT, "upheld", Effects(correction="1.00"), "pay again"),
+        (APPROVED, "rejected", Effects(correction="1.00"), "no effect"),
         (APPROVED, "withdrawn", Effects(separate_units=("u7",)), "no effect"),
-        (APPROVED, "upheld", Effects("40.01", "bob"), "cannot be taken back"),
-        (APPROVED, "upheld", Effects("1.00", "alice"), "name another one"),
-        (APPROVED, "upheld", Effects("1.00", "dora"), "unknown payee of this run"),
-        (APPROVED, "upheld", Effects("", "bob"), "say how much"),
-        (APPROVED, "upheld", Effects("-1"), "a positive number"),
-        (APPROVED, "upheld", Effects("1.001"), "EUR has 2 digits"),
+        (APPROVED, "upheld", Effects(correction="40.01", taken_from="bob"), "cannot be taken back"),
+        (APPROVED, "upheld", Effects(correction="1.00", taken_from="alice"), "name another one"),
+        (APPROVED, "upheld", Effects(correction="1.00", taken_from="dora"), "unknown payee of this run"),
+        (APPROVED, "upheld", Effects(correction="", taken_from="bob"), "say how much"),
+        (APPROVED, "upheld", Effects(correction="-1"), "a positive number"),
+        (APPROVED, "upheld", Effects(correction="1.001"), "EUR has 2 digits"),
         (APPROVED, "upheld", Effects(separate_units=("u77",)), "unknown unit 'u77'"),
         (APPROVED, "upheld", Effects(join_payees=("alice", "alice")), "two different names"),
         (APPROVED, "upheld", Effects(join_payees=("alice", "bobb")), "did you mean bob"),
@@ -228,10 +233,10 @@ def test_what_cannot_follow_is_refused_and_nothing_is_entered(ledger, run, outco
 def test_corrections_before_count_when_money_is_taken(ledger):
     for _ in range(2):
         open_dispute(ledger, APPROVED, "alice", "mine", against="bob")
-    resolve_dispute(ledger, 1, "upheld", "so", Effects("30.00", "bob"))
+    resolve_dispute(ledger, 1, "upheld", "so", Effects(correction="30.00", taken_from="bob"))
     with pytest.raises(DisputeError, match=r"EUR 10.00, corrections counted"):
-        resolve_dispute(ledger, 2, "upheld", "so", Effects("10.01", "bob"))
-    resolve_dispute(ledger, 2, "upheld", "so", Effects("10.00", "bob"))
+        resolve_dispute(ledger, 2, "upheld", "so", Effects(correction="10.01", taken_from="bob"))
+    resolve_dispute(ledger, 2, "upheld", "so", Effects(correction="10.00", taken_from="bob"))
     assert owed(ledger, "alice") + owed(ledger, "bob") == 10000
 
 
@@ -283,7 +288,7 @@ def test_what_is_paid_cannot_be_held(ledger):
     with pytest.raises(DisputeError, match="owed nothing that could be held"):
         open_dispute(ledger, APPROVED, "alice", "late", hold=True)
     open_dispute(ledger, APPROVED, "alice", "late")
-    assert resolve_dispute(ledger, 1, "upheld", "so", Effects("1.00")).resolution.corrections
+    assert resolve_dispute(ledger, 1, "upheld", "so", Effects(correction="1.00")).resolution.corrections
 
 
 def test_overrides_stand_until_they_are_revoked(ledger):
@@ -358,5 +363,5 @@ def test_approved_accepted_a_dispute_and_corrected_later(ledger):
     open_dispute(ledger, DRAFT, "alice", "u7 is mine")
     with ledger.transaction() as transaction:
         add_approval(transaction.add, transaction.accounts, DRAFT)
-    resolve_dispute(ledger, 1, "upheld", "so", Effects("1.00"))
+    resolve_dispute(ledger, 1, "upheld", "so", Effects(correction="1.00"))
     assert owed(ledger, "alice") == 12100

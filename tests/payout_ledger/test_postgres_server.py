@@ -41,16 +41,6 @@ def test_it_is_not_open_to_everybody(postgres_ledger):
         psycopg.connect(f"{user[: user.rindex(':')]}:guessed@{rest}")
 
 
-def test_what_was_committed_outlives_a_kill(postgres, postgres_ledger):
-    import psycopg
-
-    with psycopg.connect(postgres_ledger) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
-    postgres.kill()
-    postgres.start()
-    assert asked(postgres_ledger, "SELECT n FROM kept") == 7
-
-
 def test_it_goes_with_the_process_that_started_it(postgres):
     """Even if that one is killed: no server is left behind."""
     program = f"""

@@ -55,7 +55,7 @@ def test_what_is_left_of_one_run_is_not_ordered_for_a_draft(clerk, tmp_path):
         export_payments(clerk.ledger, None, None, out, run=july, form="csv")
     assert not out.exists()
     with (
-        pytest.raises(LedgerError, match="approved runs alone"),
+        pytest.raises(LedgerError, match="approve it before"),
         clerk.ledger.transaction() as transaction,
     ):
         transaction.add("batch", run=july, currency="EUR", content={"batch": "b", "runs": [july]})

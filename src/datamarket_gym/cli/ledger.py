@@ -36,8 +36,14 @@ from datamarket_gym.payout.ledger.account_statements import (
     rule_messages,
 )
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.disputes import Effects, open_on_run, resolve_at, revoke_at
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry
+from datamarket_gym.payout.ledger.disputes import (
+    DisputeRequest,
+    Effects,
+    open_on_run,
+    resolve_at,
+    revoke_at,
+)
+from datamarket_gym.payout.ledger.entries import LedgerEntry
 from datamarket_gym.payout.ledger.journal import amount_of, journal_beancount, journal_csv
 from datamarket_gym.payout.ledger.runs import attach as attach_run
 from datamarket_gym.payout.ledger.runs import (
@@ -119,22 +125,20 @@ def _show_run(run: Path) -> None:
         f"run {record.run[:16]}: {record.state}, {_amount(record.currency, record.amount)} to "
         f"{sum(x.paid > 0 for x in record.lines):,} of {len(record.lines):,} payees; ledger {store.where}"
     )
+    shown = [entry for entry in record.history if entry.kind not in ("payment", "carried_forward")]
+    _print_entries(accounts, shown)
+
+
+def _print_entries(accounts: Accounts, entries: list[LedgerEntry]) -> None:
     table = make_list("entry", "time (UTC)", "event", "amount", "by", "detail", right=(3,))
     for column in table.columns[:4]:
         column.no_wrap = True
     rows = (
-        (
-            str(entry.number),
-            format_time(entry),
-            entry.kind,
-            _entry_amount(entry, accounts),
-            entry.by,
-            describe_entry(entry),
-        )
-        for entry in record.history
-        if entry.kind not in ("payment", "carried_forward")
-    )
-    print_rows(table, ([visible(cell, 90) for cell in row] for row in rows))
+        (str(entry.number), format_time(entry), entry.kind, _entry_amount(entry, accounts), entry.by,
+         "; ".join(filter(None, (entry.payee, describe_entry(entry)))))
+        for entry in entries
+    )  # fmt: skip
+    print_rows(table, ([visible(cell, 120) for cell in row] for row in rows))
 
 
 def _entry_amount(entry: LedgerEntry, accounts: Accounts) -> str:
@@ -179,16 +183,6 @@ def _print_payees(accounts: Accounts) -> None:
         say(f"Held: {visible(payee)}: {visible(why, 200)}")
     if len(accounts.holds) > _SHOWN:
         say(f"… {_SHOWN} of {len(accounts.holds):,} who are held")
-
-
-def _print_entries(accounts: Accounts, entries: list[LedgerEntry]) -> None:
-    say("Entries, times in UTC", "italic")
-    for entry in entries:
-        amount = _entry_amount(entry, accounts)
-        what = f"{entry.kind}, {amount}" if amount else entry.kind
-        say(f"{entry.number:>6}  {format_time(entry)}  {what}, by {visible(entry.by)}")
-        if about := "; ".join(filter(None, (visible(entry.payee), visible(describe_entry(entry), 120)))):
-            say(about, indent=8)
 
 
 @ledger.command("export")
@@ -408,63 +402,30 @@ dispute = typer.Typer(
 Number = Annotated[int, Option(help="Number of the dispute (see: dispute list).", min=1)]
 
 
-class DisputeOptions(Document):
-    """The options of ``datamarket dispute open``."""
-
-    payee: str = option("Who disputes the run: a payee of it.", ...)
-    about: str = option("What is wrong, in the payee's words.", ...)
-    units: tuple[str, ...] = option("A unit that the dispute is about; repeatable.", (), option="unit")
-    against: str = option("Another payee whom the dispute is about.", "")
-    hold: bool = option("Send the payee nothing until it is decided.", False)
-    hold_against: bool = option("Send the other payee nothing until it is decided.", False)
-
-
 @dispute.command("open")
-@terminal.with_options(DisputeOptions)
-def open_dispute(run: terminal.RunFolder, options: DisputeOptions, by: terminal.By = None) -> None:
+@terminal.with_options(DisputeRequest)
+def open_dispute(run: terminal.RunFolder, options: DisputeRequest, by: terminal.By = None) -> None:
     """Enter a dispute. A draft with an open dispute is approved only with --accept disputes."""
-    opened = open_on_run(run, **dict(options), by=by)
-    number = opened.dispute.number
-    say(f"dispute {number} is open")
-    say(opened.messages)
-    if opened.state not in APPROVED:
-        say("the run is approved only with --accept disputes")
-    say(f"decide it: datamarket dispute resolve {run} --number {number} --outcome ... --why ...")
-
-
-class ResolveOptions(Document):
-    """The options of ``datamarket dispute resolve``: what was decided, and what follows from it."""
-
-    outcome: Literal["upheld", "rejected", "withdrawn"] = option("What was decided.", ...)
-    correction: str = option("Owe the payee this much more, in the run's currency.", "")
-    taken_from: str = option(
-        "The payee who is owed that much less; the market if left out.", "", option="from"
-    )
-    separate_units: tuple[str, ...] = option(
-        "Match this unit with no other in later runs; repeatable.", (), option="separate"
-    )
-    separate_payees: tuple[str, ...] = option(
-        "Pay this name apart from others in later runs; repeatable.", (), option="separate-payee"
-    )
-    join_units: tuple[str, ...] = option(
-        "Match these units in later runs; repeat it for each.", (), option="join"
-    )
-    join_payees: tuple[str, ...] = option(
-        "Pay these names as one payee in later runs; repeat it for each.", (), option="join-payee"
-    )
+    opened, messages = open_on_run(run, options, by)
+    say([f"dispute {opened.number} is open", *messages])
+    say(f"decide it: datamarket dispute resolve {run} --number {opened.number} --outcome ... --why ...")
 
 
 @dispute.command("resolve")
-@terminal.with_options(ResolveOptions)
+@terminal.with_options(Effects)
 def resolve(
-    where: terminal.Ledger, number: Number, options: ResolveOptions, why: Why, by: terminal.By = None
+    where: terminal.Ledger,
+    number: Number,
+    outcome: Annotated[Literal["upheld", "rejected", "withdrawn"], Option(help="What was decided.")],
+    options: Effects,
+    why: Why,
+    by: terminal.By = None,
 ) -> None:
     """Decide a dispute, once. One that is upheld can move money, and change what later runs match.
 
     What is separated or joined holds in all later runs that have the units or names, until: datamarket dispute revoke.
     """
-    effects = Effects(**options.model_dump(exclude={"outcome"}))
-    store, decided, earned = resolve_at(where, number, options.outcome, why, effects, by)
+    store, decided, earned = resolve_at(where, number, outcome, why, options, by)
     say([f"dispute {number} is {decided.state}", *earned])
     if decided.open:
         say(

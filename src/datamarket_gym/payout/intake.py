@@ -377,13 +377,14 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
             "Correct the times; without a zone they are UTC"
         )
     with ledger.transaction(by) as transaction:
-        before = _times_before(ledger, transaction.accounts.received, set(export.identity))
-        # By its digest; else by its content, where the export has no labels, or what was handed in had none.
-        second = export.unlabelled or [_CONTENT + digest for digest in export.digests]
-        known = [
-            before.get((payee, one)) or before.get((payee, other)) or set()
-            for payee, one, other in zip(export.identity, export.digests, second, strict=True)
-        ]
+        plain = export.unlabelled or export.digests
+        log = Arrivals(ledger, tuple(transaction.accounts.received))
+        holders = log.holders({*export.digests, *plain}, set(export.identity))
+        known = []
+        for payee, digest, bare in zip(export.identity, export.digests, plain, strict=True):
+            own = [h for h in _holders_of(holders, digest, bare) if h.payee == payee]
+            exact = [h for h in own if h.unit.digest == digest]
+            known.append({h.at if h.unit.exported else _CLOCK for h in exact or own})
         wrong = [i for i, times in enumerate(known) if times and not times & {_CLOCK, when[i]}]
         if wrong:
             rows = listed(
@@ -417,24 +418,9 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
     return EnteredExport(entries, units, len(known) - units - clocked, clocked)
 
 
-_CONTENT, _CLOCK = b"content ", float("-inf")
-
-
-def _times_before(
-    ledger: Ledger, batches: Sequence[LedgerEntry], payees: set[str]
-) -> dict[tuple[str, bytes], set[float]]:
-    """Return the times that exports had of units of payees, `_CLOCK` where the log received one by its clock.
-
-    Units with labels stand there by their content, too.
-    """
-    own = [batch for batch in batches if batch.payee in payees]
-    times: dict[tuple[str, bytes], set[float]] = defaultdict(set)
-    for batch, units in zip(own, read_digests(ledger, own), strict=True):
-        for unit in units:
-            at = unit.at if unit.exported else _CLOCK
-            times[batch.payee, unit.digest].add(at)
-            times[batch.payee, _CONTENT + unit.unlabelled].add(at)
-    return dict(times)
+_CLOCK = float(
+    "-inf"
+)  # the time of units that the log received by its clock, which stands beside any other
 
 
 def _utc(seconds: float) -> str:
@@ -477,6 +463,12 @@ class Arrivals(Shown):
             min((h.at for h in holders.get(unit, ()) if h.payee == owner), default=None)
             for owner, unit in zip(identity, digest, strict=True)
         ]
+
+
+def _holders_of(holders: dict[bytes, list[_Holder]], digest: bytes, bare: bytes) -> list[_Holder]:
+    """Return who has a unit: their labels agree, or the unit that is looked for has none, or theirs has none."""
+    near = [*holders.get(digest, ()), *(holders.get(bare, ()) if bare != digest else ())]
+    return [h for h in near if h.unit.digest in (digest, bare) or digest == bare]
 
 
 def read_arrivals(ledger: Ledger) -> Arrivals:
@@ -749,15 +741,13 @@ class IntakeLog:
         found: list[_Holder | None] = []
         before, missing = [], {}
         for row, (owner, digest, bare) in enumerate(zip(identity, digests, plain, strict=True)):
-            near = [*holders.get(digest, ()), *(holders.get(bare, ()) if bare != digest else ())]
-            # The labels agree, or the run has none, or the log.
-            candidates = [h for h in near if h.unit.digest in (digest, bare) or digest == bare]
+            candidates = _holders_of(holders, digest, bare)
             own = min((h for h in candidates if h.payee == owner), default=None)
             found.append(own)
             first = min((h for h in candidates if (h.payee, bare) not in submitted), default=None)
             before.append("")
             if own is None:
-                missing[row] = self._reason(what, owner, candidates, near)
+                missing[row] = self._reason(what, owner, candidates, holders.get(bare, ()))
             elif first is not None and first < own:
                 before[-1] = f"entry {first.number} has it from “{visible(first.payee)}”"
         return ReceivedTimes(
@@ -772,14 +762,14 @@ class IntakeLog:
         ), missing
 
     def _reason(
-        self, what: str, owner: str, candidates: Sequence[_Holder], near: Sequence[_Holder]
+        self, what: str, owner: str, candidates: Sequence[_Holder], same: Sequence[_Holder]
     ) -> str:
         """Say why a unit has no time under its identity."""
         reason = "not in the intake log under this identity"
         kinds = {batch.content["what"] for batch in self.batches if batch.payee == owner}
         if candidates:
             return f"{reason}: entry {candidates[0].number} has it from {candidates[0].payee!r}"
-        if own := [h for h in near if h.payee == owner]:
+        if own := [h for h in same if h.payee == owner]:
             return f"{reason}: the same {what} is there with another label, entry {own[0].number}"
         if kinds and what not in kinds:
             return f"{reason}: it holds {' and '.join(sorted(kinds))} of {owner!r}, and this run reads {what}"

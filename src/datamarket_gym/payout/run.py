@@ -12,7 +12,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,9 +67,8 @@ from datamarket_gym.payout.audit import run_red_team
 from datamarket_gym.payout.checks.plan import SettledDraft
 from datamarket_gym.payout.inputs import Inputs, read_inputs
 from datamarket_gym.payout.ledger.balances import Accounts
-from datamarket_gym.payout.ledger.entries import Line, describe_state
+from datamarket_gym.payout.ledger.entries import Line, RunRecord, describe_state
 from datamarket_gym.payout.ledger.runs import (
-    Draft,
     LedgerInputs,
     default_ledger,
     enter_draft,
@@ -90,6 +89,7 @@ from datamarket_gym.payout.ledger.trust import is_address, require_trusted, trus
 from datamarket_gym.payout.manifest import NAME as MANIFEST
 from datamarket_gym.payout.manifest import (
     NEAREST,
+    Contents,
     read_manifest,
     require_as_written,
     run_id,
@@ -512,15 +512,17 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
     joined: dict[str, list[str]] = {}
     for row in rows:
         joined.setdefault(row["paid_together_with"] or row["identity"], []).append(row["identity"])
-    draft = Draft(
-        **{name: manifest[name] for name in ("run", "amount", "currency", "contents")},
+    draft = RunRecord(
+        **{name: manifest[name] for name in ("run", "amount", "currency")},
+        contents=Contents.from_plain(manifest["contents"]),
         manifest=sha256(out / MANIFEST),
         places={**places.as_dict(), "run": str(out.resolve())},
         checks=job.spec.checks,
         lines=[Line(row["identity"], *(money.signed(row[a]) for a in amounts)) for row in rows],
-        taken=job.taken,
-        overrides=job.overrides,
-        warnings=read_warnings(out),
+        opening=job.taken.opening,
+        overrides=[each.model_dump(mode="json") for each in job.overrides],
+        standing=[each.model_dump(mode="json") for each in job.taken.overrides],
+        warnings=[asdict(each) for each in read_warnings(out)],
         period=job.spec.period or "",
         submissions=submitted_hash(manifest),
         kept=settles.kept if settles else 0,

@@ -45,6 +45,7 @@ from datamarket_gym.payout.ledger.account_statements import (
 )
 from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.disputes import (
+    DisputeRequest,
     Effects,
     open_on_run,
     resolve_at,
@@ -95,17 +96,6 @@ class Action(Document):
     reference: str = ""
     approvals: int | None = None
     least: str = ""
-
-
-class NewDispute(Document):
-    """Say what a payee disputes."""
-
-    payee: str
-    about: str
-    units: tuple[str, ...] = ()
-    against: str = ""
-    hold: bool = False
-    hold_against: bool = False
 
 
 class LedgerTable(TableQuery):
@@ -269,11 +259,11 @@ def uses(action: str) -> list[str]:
     return [name for name in signature(BY_HAND[action][0]).parameters if name in Action.model_fields]
 
 
-def open_dispute(run: Run, dispute: NewDispute, by: str, *, progress: Progress) -> dict[str, Any]:
+def open_dispute(run: Run, dispute: DisputeRequest, by: str, *, progress: Progress) -> dict[str, Any]:
     """Enter a dispute about a run."""
     progress.stage("entering the dispute")
-    opened = open_on_run(run, **dict(dispute), by=by)
-    return {"words": [f"dispute {opened.dispute.number} is open", *opened.messages]}
+    opened, messages = open_on_run(run, dispute, by)
+    return {"words": [f"dispute {opened.number} is open", *messages]}
 
 
 def resolve(

@@ -24,8 +24,10 @@ from datamarket_gym.payout.ledger.entries import (
     RunRecord,
     is_same_person,
     read_draft,
+    require_approved,
     require_batch_entry,
 )
+from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 
@@ -443,8 +445,11 @@ class Accounts(Shown):
         if kind == "correction":
             self._require_correction(entry)
         elif kind == "fee":
-            if not 0 < amount <= self.payable.get(key, 0):
-                raise LedgerError("a fee is above zero, and at most what is owed")
+            owed, text = self.payable.get(key, 0), Currency(entry.currency).text
+            if not 0 < amount <= owed:
+                raise LedgerError(
+                    f"a fee is above zero, and at most what {entry.payee!r} is owed ({text(owed)}): not {text(amount)}"
+                )
         elif kind == "funded" and not 0 < amount <= left:  # a credit that the market pays
             raise LedgerError(
                 f"{entry.payee!r} has a credit of {left}, of which {amount} cannot be paid"
@@ -512,14 +517,15 @@ class Accounts(Shown):
             batch.reference = str(entry.content["reference"])
 
     def _require_bounced(self, entry: LedgerEntry) -> None:
-        named, about = (
-            self.entry(entry.content["of"]),
-            ("sent", entry.payee, entry.currency, entry.amount),
-        )
+        named = self.entry(entry.content["of"])
+        about = ("sent", entry.payee, entry.currency, entry.amount)
         if (named.kind, named.payee, named.currency, named.amount) != about:
             raise LedgerError(f"entry {named.number} is no payment that was sent to {entry.payee!r}")
         if named.number in self._bounced:
-            raise LedgerError(f"what entry {named.number} sent has come back before")
+            raise LedgerError(  # typed twice, it would be sent twice
+                f"what entry {named.number} sent to {entry.payee!r} has come back before; name an earlier entry with "
+                "--of, if that came back, too"
+            )
         self._bounced.add(named.number)
 
     def _open_batch(self, entry: LedgerEntry) -> None:
@@ -527,8 +533,8 @@ class Accounts(Shown):
         if name in self.batches:
             raise LedgerError(f"there is a batch {name} already")
         runs = [self.required(run).run for run in entry.content["runs"]]
-        if any(self.runs[run].state not in APPROVED for run in runs):
-            raise LedgerError("a batch holds payments of approved runs alone")
+        for run in runs:
+            require_approved(self.runs[run])
         joined = [list(map(str, names)) for names in entry.content.get("joined", [])]
         self.batches[name] = Batch(name, entry.currency, entry.at, entry.run, runs, joined)
 

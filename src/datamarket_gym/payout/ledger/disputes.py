@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import unicodedata
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,19 +23,43 @@ from datamarket_gym.payout.manifest import KNOWN, UNITS
 from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
+from datamarket_gym.payout.settings import option
 from datamarket_gym.payout.unit_payments import read_units
+from datamarket_gym.registry import Document
 
 _LONGEST = 4000  # characters of a text
 
 
-@dataclass(frozen=True)
-class Effects:
-    correction: str = ""  # an amount in the run's currency, added to what the payee is owed
-    taken_from: str = ""  # the payee who is owed so much less; the market pays it, if empty
-    separate_units: tuple[str, ...] = ()
-    separate_payees: tuple[str, ...] = ()
-    join_units: tuple[str, ...] = ()
-    join_payees: tuple[str, ...] = ()
+class DisputeRequest(Document):
+    """What a payee of a run disputes."""
+
+    payee: str = option("Who disputes the run: a payee of it.", ...)
+    about: str = option("What is wrong, in the payee's words.", ...)
+    units: tuple[str, ...] = option("A unit that the dispute is about; repeatable.", (), option="unit")
+    against: str = option("Another payee whom the dispute is about.", "")
+    hold: bool = option("Send the payee nothing until it is decided.", False)
+    hold_against: bool = option("Send the other payee nothing until it is decided.", False)
+
+
+class Effects(Document):
+    """What follows from an upheld dispute."""
+
+    correction: str = option("Owe the payee this much more, in the run's currency.", "")
+    taken_from: str = option(
+        "The payee who is owed that much less; the market if left out.", "", option="from"
+    )
+    separate_units: tuple[str, ...] = option(
+        "Match this unit with no other in later runs; repeatable.", (), option="separate"
+    )
+    separate_payees: tuple[str, ...] = option(
+        "Pay this name apart from others in later runs; repeatable.", (), option="separate-payee"
+    )
+    join_units: tuple[str, ...] = option(
+        "Match these units in later runs; repeat it for each.", (), option="join"
+    )
+    join_payees: tuple[str, ...] = option(
+        "Pay these names as one payee in later runs; repeat it for each.", (), option="join-payee"
+    )
 
 
 def open_dispute(
@@ -259,37 +282,18 @@ def _require_payee_of(record: RunRecord, *names: str) -> None:
     require_known("payee of this run", names, {line.identity for line in record.lines})
 
 
-@dataclass(frozen=True)
-class OpenedDispute:
-    dispute: Dispute
-    state: str
-    messages: list[str]
-
-
-def open_on_run(
-    run: Path,
-    payee: str,
-    about: str,
-    units: Sequence[str],
-    against: str,
-    hold: bool,
-    hold_against: bool,
-    by: str | None,
-) -> OpenedDispute:
-    """Open a dispute about the run of a folder, whose units it may name."""
+def open_on_run(run: Path, asked: DisputeRequest, by: str | None = None) -> tuple[Dispute, list[str]]:
+    """Open a dispute about the run of a folder, whose units it may name; also return what to say of it."""
     ledger, record = ledger_of(run), run_of(run)
     while record.superseded is not None:  # a check failed: what took its place has all units of it
         run = Path(record.superseded[1])
         record = run_of(run)
-    if units:
-        require_known("unit of this run", units, _units_of(run))
-    dispute = open_dispute(
-        ledger, record.run, payee, about, units=units, against=against, hold=hold, hold_against=hold_against,
-        by=by,
-    )  # fmt: skip
+    if asked.units:
+        require_known("unit of this run", asked.units, _units_of(run))
+    dispute = open_dispute(ledger, record.run, **dict(asked), by=by)
     accounts = ledger.accounts()
     write_receipt(run, ledger, accounts)
-    messages = earnings_messages(accounts, run, units)
+    messages = earnings_messages(accounts, run, asked.units)
     if dispute.holds:
         messages.append(f"held until it is decided: {', '.join(map(visible, dispute.holds))}")
     for name in dispute.holds:
@@ -298,7 +302,9 @@ def open_on_run(
                 f"{record.currency} {Currency(record.currency).text(ordered)} to {visible(name)} are ordered at the "
                 "bank already, and not held: stop them there, then: datamarket ledger cancel"
             )
-    return OpenedDispute(dispute, record.state, messages)
+    if record.state not in APPROVED:
+        messages.append("the run is approved only with --accept disputes")
+    return dispute, messages
 
 
 def resolve_at(

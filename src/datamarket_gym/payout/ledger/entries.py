@@ -188,6 +188,16 @@ class RunRecord(Shown):
     def draw(self) -> DrawRecord | None:
         return None if self.plan is None or self.beacon is None else DrawRecord(self.plan, self.beacon)
 
+    def to_content(self) -> dict[str, Any]:
+        """Return what the entry of the run as a draft holds; `read_draft` reads it."""
+        return {
+            **{name: getattr(self, name) for name in _DRAFT},
+            "lines": [[x.identity, x.paid, x.entitled, x.balance] for x in self.lines],
+            "contents": self.contents.plain if self.contents.distinct else {},
+            **({"acquired": self.acquired} if self.acquired else {}),
+            **({"joined": self.joined} if self.joined else {}),
+        }
+
     def after(self, entry: LedgerEntry) -> RunRecord:
         run, content, kind = self, entry.content, entry.kind
         if kind in _OF_DRAFTS:
@@ -268,6 +278,13 @@ def read_draft(entry: LedgerEntry) -> RunRecord:
     if not good:
         raise LedgerError(f"the payments of the run in entry {entry.number} do not add up to its amount")
     return record
+
+
+def require_approved(record: RunRecord) -> None:
+    if record.state not in APPROVED:
+        raise LedgerError(
+            f"the run is {describe_state(record.state)}; approve it before its payments are ordered"
+        )
 
 
 def require_draft(record: RunRecord, participle: str) -> None:

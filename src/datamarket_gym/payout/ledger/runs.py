@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from datamarket_gym.payout.ledger.balances import Accounts, Dispute, payments_of
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     LedgerError,
-    Line,
     RunRecord,
     describe_state,
     is_same_person,
@@ -172,38 +171,6 @@ class LedgerInputs:
     overrides: list[Override] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Draft:
-    run: str
-    amount: int
-    currency: str
-    manifest: str
-    places: dict[str, str]
-    checks: int
-    lines: Sequence[Line]
-    taken: LedgerInputs
-    overrides: Sequence[Override]
-    warnings: Sequence[UnresolvedWarning]
-    period: str
-    submissions: str
-    kept: int
-    contents: dict[str, Any] = field(default_factory=dict)
-    acquired: Sequence[str] = ()
-    joined: Sequence[Sequence[str]] = ()
-
-    def to_content(self) -> dict[str, Any]:
-        return {
-            "manifest": self.manifest, "places": self.places, "checks": self.checks, "period": self.period,
-            "lines": [[x.identity, x.paid, x.entitled, x.balance] for x in self.lines],
-            "opening": self.taken.opening, "submissions": self.submissions, "kept": self.kept,
-            "overrides": [o.model_dump(mode="json") for o in self.overrides],
-            "standing": [o.model_dump(mode="json") for o in self.taken.overrides],
-            "warnings": [asdict(w) for w in self.warnings], "contents": self.contents,
-            **({"acquired": list(self.acquired)} if self.acquired else {}),
-            **({"joined": [list(names) for names in self.joined]} if self.joined else {}),
-        }  # fmt: skip
-
-
 def read_ledger_inputs(accounts: Accounts, currency: str) -> LedgerInputs:
     return LedgerInputs(accounts.balances(currency), accounts.disputes.overrides)
 
@@ -213,7 +180,7 @@ def ledger_inputs_of(manifest: dict[str, Any]) -> LedgerInputs:
     return LedgerInputs(manifest["opening_balances"], standing)
 
 
-def enter_draft(ledger: Ledger, folder: Path, draft: Draft, by: str | None = None) -> str:
+def enter_draft(ledger: Ledger, folder: Path, draft: RunRecord, by: str | None = None) -> str:
     """Enter a run as a draft; returns its state. One that is there already stays as it is."""
     with ledger.transaction(by) as transaction:
         record = transaction.accounts.runs.get(draft.run)
@@ -463,16 +430,21 @@ def _drawn_before(accounts: Accounts, record: RunRecord) -> Iterator[UnresolvedW
             "They hold many of the units of this run, which is drawn anew, or not at all. A sample that is drawn again "
             "until it pleases checks nothing: go on with the draft that was drawn first, or be ready to say to payees "
             "why you did not.",
-            [f"run {other.run[:16]} {other.period}, in {other.places.get('run', '')}" for other in left],
+            list(map(_named, left)),
         )
 
 
-def _last_draft(accounts: Accounts, record: RunRecord) -> RunRecord:
-    """Return the draft that has taken the place of a run, and of what took its place."""
+def _last_draft(accounts: Accounts, record: RunRecord, upto: str = "") -> RunRecord:
+    """Return the draft that has taken the place of a run, and of what took its place, ``upto`` a run among them."""
     for _ in accounts.runs:  # no chain is longer
-        if record.superseded is not None and record.superseded[0] in accounts.runs:
-            record = accounts.runs[record.superseded[0]]
+        if record.run == upto or not record.superseded or record.superseded[0] not in accounts.runs:
+            break
+        record = accounts.runs[record.superseded[0]]
     return record
+
+
+def _named(run: RunRecord) -> str:
+    return f"run {run.run[:16]} {run.period} ({run.state}), in {run.places.get('run', '')}"
 
 
 def _shared_part(record: RunRecord, other: RunRecord) -> float:
@@ -499,10 +471,7 @@ def _unnamed_earlier_runs(accounts: Accounts, record: RunRecord) -> Iterator[Unr
             "one",
             "Copies of what these have acquired are paid for now. If it is the same kind of data, pay again with "
             "--acquired for each of them, into another folder.",
-            [
-                f"run {other.run[:16]} {other.period} ({other.state}), in {other.places.get('run', '')}"
-                for other in others
-            ],
+            list(map(_named, others)),
         )
 
 
@@ -565,10 +534,7 @@ def _concerns(accounts: Accounts, dispute: Dispute, run: str) -> bool:
     It takes the place of a draft that it supersedes, and of one that was entered before it for the same period in the
     same currency: paying again is no way around a dispute.
     """
-    about, this = accounts.runs[dispute.run], accounts.runs[run]
-    for _ in accounts.runs:  # no chain is longer
-        if about.run != run and about.superseded and about.superseded[0] in accounts.runs:
-            about = accounts.runs[about.superseded[0]]
+    about, this = _last_draft(accounts, accounts.runs[dispute.run], upto=run), accounts.runs[run]
     if about.run == run:
         return True
     later = this.history[0].number > about.history[0].number

@@ -8,12 +8,12 @@ Amounts are minor units, or texts as people type them, in the currency of the le
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from datamarket_gym.errors import DataMarketError, require_known
 from datamarket_gym.payout.ledger.balances import Accounts, Batch
-from datamarket_gym.payout.ledger.entries import APPROVED, LedgerEntry, LedgerError, describe_state
+from datamarket_gym.payout.ledger.entries import LedgerEntry, LedgerError, require_approved
 from datamarket_gym.payout.ledger.store import Ledger, Transaction
 from datamarket_gym.payout.money import Currency
 
@@ -35,10 +35,7 @@ def order_on(transaction: Transaction, *, run: str | None, currency: str) -> Bat
         batch = next((b for b in batches if b.currency == currency), None)
     else:
         record = accounts.required(run)
-        if record.state not in APPROVED:
-            raise LedgerError(
-                f"the run is {describe_state(record.state)}; approve it before its payments are ordered"
-            )
+        require_approved(record)
         if record.currency != currency:
             raise LedgerError(f"the run is in {record.currency}, not in {currency}")
         batch = batch_of(accounts, run)
@@ -57,11 +54,15 @@ def order_on(transaction: Transaction, *, run: str | None, currency: str) -> Bat
     if joined := _joined_names(accounts, runs, lines):
         content["joined"] = joined
     transaction.add("batch", run=run or "", currency=currency, content=content)
-    for payee, amount in lines.items():
-        transaction.add(
-            "ordered", payee=payee, currency=currency, amount=amount, content={"batch": name}
-        )
+    _add_lines(transaction, "ordered", lines, currency, {"batch": name})
     return accounts.batches[name]
+
+
+def _add_lines(
+    transaction: Transaction, kind: str, lines: Mapping[str, int], currency: str, content: dict[str, Any]
+) -> None:
+    for payee, amount in lines.items():
+        transaction.add(kind, payee=payee, currency=currency, amount=amount, content=content)
 
 
 def _joined_names(accounts: Accounts, runs: list[str], payees: Collection[str]) -> list[list[str]]:
@@ -136,8 +137,7 @@ def confirm_on(transaction: Transaction, batch: Batch, reference: str) -> Batch:
         before = f" with the reference {batch.reference!r}" if batch.reference else ""
         raise LedgerError(f"the batch {batch.id} was {batch.state} before{before}; nothing is recorded")
     content = {"batch": batch.id, "reference": reference}
-    for payee, amount in batch.lines.items():
-        transaction.add("sent", payee=payee, currency=batch.currency, amount=amount, content=content)
+    _add_lines(transaction, "sent", batch.lines, batch.currency, content)
     for run in batch.runs:
         if transaction.accounts.runs[run].state == "approved":
             transaction.add("paid", run=run, content=content)
@@ -150,10 +150,7 @@ def cancel(ledger: Ledger, batch: str, why: str, by: str | None = None) -> Batch
         if cancelled.state != "ordered":
             raise LedgerError(f"the batch {batch} was {cancelled.state} before; nothing is recorded")
         content = {"batch": batch, "why": why}
-        for payee, amount in cancelled.lines.items():
-            transaction.add(
-                "cancelled", payee=payee, currency=cancelled.currency, amount=amount, content=content
-            )  # fmt: skip
+        _add_lines(transaction, "cancelled", cancelled.lines, cancelled.currency, content)
     return cancelled
 
 
@@ -190,12 +187,6 @@ def charge(
         code = currency or _currency_of_runs(transaction.accounts)
         minor = Currency(code).minor(amount) if isinstance(amount, str) else Currency(code).units(amount)
         require_payee(transaction.accounts, payee)
-        owed = transaction.accounts.payable[payee, code]
-        if not 0 < minor <= owed:
-            text = Currency(code).text
-            raise LedgerError(
-                f"{payee!r} is owed {code} {text(owed)}, from which a fee of {text(minor)} cannot be taken"
-            )
         return decide(transaction, "fee", payee, code, minor, {"why": _reason(why)})
 
 
@@ -225,11 +216,6 @@ def bounced(
             if not sent:
                 raise LedgerError(f"nothing was sent to {payee!r} that could come back")
             of = sent[-1]
-            if accounts.came_back(of):  # typed twice, it would be sent twice
-                raise LedgerError(
-                    f"what was sent to {payee!r} last (entry {of}) has come back before; name an earlier "
-                    "entry with --of, if that came back, too"
-                )
         named = accounts.entry(of)
         content = {"of": of, "why": _reason(why)}
         return transaction.add(
