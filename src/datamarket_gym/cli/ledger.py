@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -288,10 +286,9 @@ class EndedBalance(PayeeEntry):
     currency: str = option(_CURRENCY, "")
 
 
-def _add_command(
-    name: str, model: type[PayeeEntry], enter: Callable[..., LedgerEntry], text: str
-) -> None:
-    """Add a command that calls ``enter`` with the options of a model."""
+def _add_command(name: str, model: type[PayeeEntry]) -> None:
+    """Add a command that enters something by hand, with the options of a model."""
+    enter, _, text = transactions.BY_HAND[name]
 
     @ledger.command(name, help=text)
     @terminal.with_options(model)
@@ -299,21 +296,11 @@ def _add_command(
         say(entry_messages(enter(ledger_at(where), **dict(options), by=by)))
 
 
-for _command in (
-    ("correct", Correction, transactions.correct,
-     "Enter a correction of an earlier entry. An approved run is never rewritten."),
-    ("fee", Fee, transactions.charge, "Deduct a fee from what a payee is owed."),
-    ("hold", PayeeEntry, transactions.hold,
-     "Send a payee nothing until it is released; what it is owed stays owed."),
-    ("release", PayeeEntry, transactions.release, "End a hold."),
-    ("bounced", ReturnedPayment, transactions.bounced,
-     "Enter that a payment has come back from the bank: it is owed again."),
-    ("fund", EndedBalance, partial(transactions.end_balance, kind="funded"),
-     "Record that a payee's carried-forward credit, or part of it, is paid from the market's own money."),
-    ("write-off", EndedBalance, partial(transactions.end_balance, kind="written_off"),
-     "Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."),
+for _name, _model in (
+    ("correct", Correction), ("fee", Fee), ("hold", PayeeEntry), ("release", PayeeEntry),
+    ("bounced", ReturnedPayment), ("fund", EndedBalance), ("write-off", EndedBalance),
 ):  # fmt: skip
-    _add_command(*_command)
+    _add_command(_name, _model)
 
 
 @ledger.command("sent")

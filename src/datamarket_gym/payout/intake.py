@@ -378,8 +378,8 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
         )
     with ledger.transaction(by) as transaction:
         plain = export.unlabelled or export.digests
-        log = Arrivals(ledger, tuple(transaction.accounts.received))
-        holders = log.holders({*export.digests, *plain}, set(export.identity))
+        received, payees = transaction.accounts.received, set(export.identity)
+        holders = _find_holders(ledger, received, {*export.digests, *plain}, payees)
         known = []
         for payee, digest, bare in zip(export.identity, export.digests, plain, strict=True):
             own = [h for h in _holders_of(holders, digest, bare) if h.payee == payee]
@@ -437,32 +437,20 @@ class _Holder(NamedTuple):
     unit: LoggedUnit
 
 
-@dataclass(frozen=True)
-class Arrivals(Shown):
-    """When units arrived, by the operator's clock; digests are read batch by batch, when they are asked for."""
-
-    ledger: Ledger
-    batches: tuple[LedgerEntry, ...]  # the earliest first
-
-    def holders(
-        self, wanted: Collection[bytes], payees: Collection[str] | None = None
-    ) -> dict[bytes, list[_Holder]]:
-        """Return who handed in these units and when, by their digests with their labels and without."""
-        batches = [each for each in self.batches if payees is None or each.payee in payees]
-        holders: dict[bytes, list[_Holder]] = defaultdict(list)
-        for batch, units in zip(batches, read_digests(self.ledger, batches), strict=True):
-            for unit in units:
-                for digest in {unit.digest, unit.unlabelled}.intersection(wanted):
-                    holders[digest].append(_Holder(unit.at, batch.number, batch.payee, unit))
-        return holders
-
-    def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
-        """Return when each unit first arrived under its identity."""
-        holders = self.holders(set(digest), set(identity))
-        return [
-            min((h.at for h in holders.get(unit, ()) if h.payee == owner), default=None)
-            for owner, unit in zip(identity, digest, strict=True)
-        ]
+def _find_holders(
+    ledger: Ledger,
+    batches: Iterable[LedgerEntry],
+    wanted: Collection[bytes],
+    payees: Collection[str] | None = None,
+) -> dict[bytes, list[_Holder]]:
+    """Find who handed in these units and when, by their digests with labels or without; batches are read one by one."""
+    batches = [each for each in batches if payees is None or each.payee in payees]
+    holders: dict[bytes, list[_Holder]] = defaultdict(list)
+    for batch, units in zip(batches, read_digests(ledger, batches), strict=True):
+        for unit in units:
+            for digest in {unit.digest, unit.unlabelled}.intersection(wanted):
+                holders[digest].append(_Holder(unit.at, batch.number, batch.payee, unit))
+    return holders
 
 
 def _holders_of(holders: dict[bytes, list[_Holder]], digest: bytes, bare: bytes) -> list[_Holder]:
@@ -471,8 +459,8 @@ def _holders_of(holders: dict[bytes, list[_Holder]], digest: bytes, bare: bytes)
     return [h for h in near if h.unit.digest in (digest, bare) or digest == bare]
 
 
-def read_arrivals(ledger: Ledger) -> Arrivals:
-    """Read the batches of a log.
+def read_arrivals(ledger: Ledger) -> IntakeLog:
+    """Read the batches of a log, which may have none.
 
     Parameters
     ----------
@@ -481,10 +469,12 @@ def read_arrivals(ledger: Ledger) -> Arrivals:
 
     Returns
     -------
-    Arrivals
-        The batches, the earliest first.
+    IntakeLog
+        The batches, the earliest first; its method ``time_of`` says when units arrived.
     """
-    return Arrivals(ledger, tuple(ledger.accounts().received))
+    accounts = ledger.accounts()
+    upto = LogTip(accounts.id, accounts.number, accounts.tip)
+    return IntakeLog(upto, ledger, tuple(accounts.received))
 
 
 class ReceiptError(DataMarketError):
@@ -677,8 +667,8 @@ class ReceivedTimes:
 
 
 @dataclass(frozen=True)
-class IntakeLog:
-    """A log, as far as a run goes by it."""
+class IntakeLog(Shown):
+    """A log, as far as a run goes by it; digests are read batch by batch, when they are asked for."""
 
     upto: LogTip
     ledger: Ledger
@@ -715,6 +705,14 @@ class IntakeLog:
         batches = tuple(batch for batch in accounts.received if batch.number <= upto.number)
         return cls(upto, ledger, batches)
 
+    def time_of(self, identity: Sequence[str], digest: Sequence[bytes]) -> list[float | None]:
+        """Return when each unit first arrived under its identity."""
+        holders = _find_holders(self.ledger, self.batches, set(digest), set(identity))
+        return [
+            min((h.at for h in holders.get(unit, ()) if h.payee == owner), default=None)
+            for owner, unit in zip(identity, digest, strict=True)
+        ]
+
     def examined(self) -> Check:
         """Check whether the log is whole: its ledger, the digests of its batches included."""
         wrong = [f"{check.what}: {check.detail}" for check in self.ledger.examined() if not check.good]
@@ -737,7 +735,7 @@ class IntakeLog:
         digests = unit_digests(what, label, content)
         submitted = set(zip(identity, plain, strict=True))
         with _naming(self.ledger):
-            holders = Arrivals(self.ledger, self.batches).holders({*digests, *plain})
+            holders = _find_holders(self.ledger, self.batches, {*digests, *plain})
         found: list[_Holder | None] = []
         before, missing = [], {}
         for row, (owner, digest, bare) in enumerate(zip(identity, digests, plain, strict=True)):

@@ -514,7 +514,7 @@ def _enter(ledger: Ledger, manifest: dict[str, Any], places: Places, job: Payout
         joined.setdefault(row["paid_together_with"] or row["identity"], []).append(row["identity"])
     draft = RunRecord(
         **{name: manifest[name] for name in ("run", "amount", "currency")},
-        contents=Contents.from_plain(manifest["contents"]),
+        contents=Contents(**manifest["contents"]),
         manifest=sha256(out / MANIFEST),
         places={**places.as_dict(), "run": str(out.resolve())},
         checks=job.spec.checks,

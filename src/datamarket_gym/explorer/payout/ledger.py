@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import datetime
 import tempfile
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,24 +59,9 @@ from datamarket_gym.registry import Document
 
 ROWS = 100
 """Entries, or payees, of a page."""
-BY_HAND: dict[str, tuple[Callable[..., LedgerEntry], str, str]] = {
-    "hold": (transactions.hold, "Hold",
-             "Send the payee nothing until it is released; what it is owed stays owed."),
-    "release": (transactions.release, "Release", "End a hold."),
-    "correct": (transactions.correct, "Correct",
-                "A late correction: a new entry that names the old one, which stays. Below zero: less is owed."),
-    "fee": (transactions.charge, "Fee", "Take a fee from what the payee is owed."),
-    "bounced": (transactions.bounced, "Came back",
-                "What was sent has come back: it is owed again. The last that was sent, unless an entry is named."),
-    "fund": (partial(transactions.end_balance, kind="funded"), "Pay a carried-forward credit",
-             "Pay a credit that runs carry, or part of it, yourself: its debtor will not."),
-    "write-off": (partial(transactions.end_balance, kind="written_off"), "Write off",
-                  "End a balance that runs carry, or part of it: a debt (below zero) or a credit."),
-}  # fmt: skip
-"""What is entered by hand of a payee's money: how, what it is called, and what it means."""
 WITHOUT_TOKEN = ("hold",)
 """What needs no token: it keeps money back, and moves none."""
-ACTIONS = (*BY_HAND, "sent", "cancel", "rules")
+ACTIONS = (*transactions.BY_HAND, "sent", "cancel", "rules")
 _PAYEES = 2000  # that are suggested
 NO_EFFECTS = Effects()
 
@@ -133,7 +117,7 @@ def overview(ledger: LedgerAddress, runs: RunIds, *, progress: Progress) -> dict
         "places": balances_by_payee(accounts)[0],
         "by_hand": [
             {"action": name, "label": label, "help": words, "uses": uses(name), "token": name not in WITHOUT_TOKEN}
-            for name, (_, label, words) in BY_HAND.items()
+            for name, (_, label, words) in transactions.BY_HAND.items()
         ],
         "kinds": sorted({entry.kind for entry in accounts.entries}),
         "payees": sorted({line.identity for r in accounts.runs.values() for line in r.lines})[:_PAYEES],
@@ -248,7 +232,7 @@ def act(ledger: LedgerAddress, action: Action, *, progress: Progress) -> dict[st
         return {"words": rule_messages(after.rules)}
     if action.action == "correct" and action.of is None:
         raise DataMarketError("a correction names the entry that it corrects; give its number")
-    enter, given = BY_HAND[action.action][0], dict(action)
+    enter, given = transactions.BY_HAND[action.action][0], dict(action)
     needed = [name for name, each in signature(enter).parameters.items() if each.default is each.empty]
     fields = [name for name in uses(action.action) if name in needed or given[name] not in ("", None)]
     return {"words": entry_messages(enter(entered, **{name: given[name] for name in fields}))}
@@ -256,7 +240,11 @@ def act(ledger: LedgerAddress, action: Action, *, progress: Progress) -> dict[st
 
 def uses(action: str) -> list[str]:
     """List the fields that something entered by hand has."""
-    return [name for name in signature(BY_HAND[action][0]).parameters if name in Action.model_fields]
+    return [
+        name
+        for name in signature(transactions.BY_HAND[action][0]).parameters
+        if name in Action.model_fields
+    ]
 
 
 def open_dispute(run: Run, dispute: DisputeRequest, by: str, *, progress: Progress) -> dict[str, Any]:

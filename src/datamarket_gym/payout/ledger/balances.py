@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datamarket_gym.display import Shown
+from datamarket_gym.errors import DataMarketError
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     LedgerEntry,
@@ -292,7 +293,7 @@ class Accounts(Shown):
             raise LedgerError(
                 f"entry {entry.number} ({entry.kind}) is none that this version has written: {error!r}"
             ) from error
-        except LedgerError as error:
+        except DataMarketError as error:
             raise LedgerError(f"{error} (entry {entry.number}, {entry.kind})") from error
         self.number, self.tip, self.at = entry.number, entry.hash, entry.at
         self.latest = max(self.latest, entry.at)
@@ -445,17 +446,18 @@ class Accounts(Shown):
         if kind == "correction":
             self._require_correction(entry)
         elif kind == "fee":
-            owed, text = self.payable.get(key, 0), Currency(entry.currency).text
+            owed = self.payable.get(key, 0)
             if not 0 < amount <= owed:
+                text = Currency(entry.currency).text
                 raise LedgerError(
                     f"a fee is above zero, and at most what {entry.payee!r} is owed ({text(owed)}): not {text(amount)}"
                 )
-        elif kind == "funded" and not 0 < amount <= left:  # a credit that the market pays
+        elif not (0 < amount <= left or (kind == "written_off" and left <= amount < 0)):
+            text = Currency(entry.currency).text
+            what = "be paid" if kind == "funded" else "end"
             raise LedgerError(
-                f"{entry.payee!r} has a credit of {left}, of which {amount} cannot be paid"
+                f"{entry.payee!r} has a balance of {text(left)}, of which {text(amount)} cannot {what}"
             )
-        elif amount == 0 or abs(amount) > abs(left) or (amount < 0) != (left < 0):
-            raise LedgerError(f"{entry.payee!r} has a balance of {left}, of which {amount} cannot end")
 
     def _propose(self, entry: LedgerEntry) -> None:
         kind = entry.content["for"]

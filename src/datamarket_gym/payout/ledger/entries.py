@@ -193,7 +193,7 @@ class RunRecord(Shown):
         return {
             **{name: getattr(self, name) for name in _DRAFT},
             "lines": [[x.identity, x.paid, x.entitled, x.balance] for x in self.lines],
-            "contents": self.contents.plain if self.contents.distinct else {},
+            "contents": self.contents.model_dump(mode="json"),
             **({"acquired": self.acquired} if self.acquired else {}),
             **({"joined": self.joined} if self.joined else {}),
         }

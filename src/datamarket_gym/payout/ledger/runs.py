@@ -267,12 +267,17 @@ def valid_approvals(accounts: Accounts, run: str) -> list[str]:
 
 
 def _has_answered(record: RunRecord, person: str, unresolved: Sequence[UnresolvedWarning]) -> bool:
-    accepted = {
+    accepted = _accepted(record, person)
+    return all((warning.name, warning.title) in accepted for warning in unresolved)
+
+
+def _accepted(record: RunRecord, person: str) -> list[tuple[str, str]]:
+    """Return the warnings that somebody has accepted, by name and title."""
+    return [
         (entry.content["warning"], entry.content["title"])
         for entry in record.history
         if entry.kind == "accepted" and is_same_person(entry.by, person)
-    }
-    return all((warning.name, warning.title) in accepted for warning in unresolved)
+    ]
 
 
 def require_approvable(record: RunRecord, folder: Path) -> None:
@@ -353,14 +358,10 @@ def current_warnings(accounts: Accounts, record: RunRecord) -> list[UnresolvedWa
     if record.state not in APPROVED:
         return [*own, *ledger_warnings(accounts, record)]
     last = next(entry.by for entry in reversed(record.history) if entry.kind == "approved")
-    accepted = {
-        entry.content["warning"]: entry.content["title"]
-        for entry in record.history
-        if entry.kind == "accepted" and is_same_person(entry.by, last)
-    }
     by_name = {warning.name: warning for warning in own}
     return [
-        by_name.get(name) or UnresolvedWarning(name, title, "", 0) for name, title in accepted.items()
+        by_name.get(name) or UnresolvedWarning(name, title, "", 0)
+        for name, title in dict(_accepted(record, last)).items()
     ]
 
 

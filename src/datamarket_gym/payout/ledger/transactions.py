@@ -8,7 +8,8 @@ Amounts are minor units, or texts as people type them, in the currency of the le
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from datamarket_gym.errors import DataMarketError, require_known
@@ -240,10 +241,25 @@ def end_balance(
         code = currency or _currency_of_runs(transaction.accounts)
         require_payee(transaction.accounts, payee)
         left = transaction.accounts.balance[payee, code]
-        if left == 0:
-            raise LedgerError(f"{payee!r} has no balance in {code}")
         minor = left if amount is None else Currency(code).units(amount)
         return decide(transaction, kind, payee, code, minor, {"why": _reason(why)})
+
+
+BY_HAND: dict[str, tuple[Callable[..., LedgerEntry], str, str]] = {
+    "correct": (correct, "Correct",
+                "Enter a correction of an earlier entry, which stays as it is. Below zero: less is owed."),
+    "fee": (charge, "Fee", "Deduct a fee from what a payee is owed."),
+    "hold": (hold, "Hold", "Send a payee nothing until it is released; what it is owed stays owed."),
+    "release": (release, "Release", "End a hold."),
+    "bounced": (bounced, "Came back",
+                "Enter that a payment has come back from the bank: it is owed again. The last one sent, unless an "
+                "entry is named."),
+    "fund": (partial(end_balance, kind="funded"), "Pay a carried-forward credit",
+             "Record that a payee's carried-forward credit, or part of it, is paid from the market's own money."),
+    "write-off": (partial(end_balance, kind="written_off"), "Write off",
+                  "Cancel a carried-forward balance, or part of it: a debt (an amount below zero) or a credit."),
+}  # fmt: skip
+"""What is entered by hand of a payee's money: how, what it is called, and what it means."""
 
 
 def decide(
