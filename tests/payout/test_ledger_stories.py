@@ -195,16 +195,6 @@ def despite(run):
     return [word for name in names for word in ("--accept", name)]
 
 
-def test_paid_with_another_reference_is_an_error_that_shows_the_first(operator):
-    june = operator.place / "june"
-    operator.approve(june)
-    did("ledger", "paid", june, "--reference", "transfer 1")
-    before = operator.ledger.read_bytes()
-    assert "'transfer 1'" in refused("ledger", "paid", june, "--reference", "transfer 2")
-    assert "nothing changed" in did("ledger", "paid", june, "--reference", "transfer 1")
-    assert operator.ledger.read_bytes() == before
-
-
 def test_euros_are_not_carried_into_a_run_in_yen(after_june):
     before = after_june.balances()
     tokyo = after_june.pay("tokyo", in_debt(seed=3), "--utility", "knn", currency="JPY")

@@ -29,8 +29,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -383,8 +384,8 @@ def enter_export(ledger: Ledger, export: UnitBatch, source: str, by: str | None 
         known = []
         for payee, digest, bare in zip(export.identity, export.digests, plain, strict=True):
             own = [h for h in _holders_of(holders, digest, bare) if h.payee == payee]
-            exact = [h for h in own if h.unit.digest == digest]
-            known.append({h.at if h.unit.exported else _CLOCK for h in exact or own})
+            exact = [h for h in own if h.digest == digest]
+            known.append({h.at if h.exported else _CLOCK for h in exact or own})
         wrong = [i for i, times in enumerate(known) if times and not times & {_CLOCK, when[i]}]
         if wrong:
             rows = listed(
@@ -430,33 +431,25 @@ def _utc(seconds: float) -> str:
         return f"{seconds:g}"
 
 
-class _Holder(NamedTuple):
-    at: float
-    number: int  # of the entry
-    payee: str
-    unit: LoggedUnit
-
-
 def _find_holders(
     ledger: Ledger,
     batches: Iterable[LedgerEntry],
     wanted: Collection[bytes],
     payees: Collection[str] | None = None,
-) -> dict[bytes, list[_Holder]]:
+) -> dict[bytes, list[LoggedUnit]]:
     """Find who handed in these units and when, by their digests with labels or without; batches are read one by one."""
     batches = [each for each in batches if payees is None or each.payee in payees]
-    holders: dict[bytes, list[_Holder]] = defaultdict(list)
-    for batch, units in zip(batches, read_digests(ledger, batches), strict=True):
-        for unit in units:
-            for digest in {unit.digest, unit.unlabelled}.intersection(wanted):
-                holders[digest].append(_Holder(unit.at, batch.number, batch.payee, unit))
+    holders: dict[bytes, list[LoggedUnit]] = defaultdict(list)
+    for unit in chain.from_iterable(read_digests(ledger, batches)):
+        for digest in {unit.digest, unit.unlabelled}.intersection(wanted):
+            holders[digest].append(unit)
     return holders
 
 
-def _holders_of(holders: dict[bytes, list[_Holder]], digest: bytes, bare: bytes) -> list[_Holder]:
+def _holders_of(holders: dict[bytes, list[LoggedUnit]], digest: bytes, bare: bytes) -> list[LoggedUnit]:
     """Return who has a unit: their labels agree, or the unit that is looked for has none, or theirs has none."""
     near = [*holders.get(digest, ()), *(holders.get(bare, ()) if bare != digest else ())]
-    return [h for h in near if h.unit.digest in (digest, bare) or digest == bare]
+    return [h for h in near if h.digest in (digest, bare) or digest == bare]
 
 
 def read_arrivals(ledger: Ledger) -> IntakeLog:
@@ -736,7 +729,7 @@ class IntakeLog(Shown):
         submitted = set(zip(identity, plain, strict=True))
         with _naming(self.ledger):
             holders = _find_holders(self.ledger, self.batches, {*digests, *plain})
-        found: list[_Holder | None] = []
+        found: list[LoggedUnit | None] = []
         before, missing = [], {}
         for row, (owner, digest, bare) in enumerate(zip(identity, digests, plain, strict=True)):
             candidates = _holders_of(holders, digest, bare)
@@ -753,14 +746,12 @@ class IntakeLog(Shown):
             np.array([np.nan if h is None else h.at for h in found]),
             np.array([0 if h is None else h.number for h in found], dtype=np.int64),
             before,
-            np.array([h is not None and h.unit.exported for h in found]),
-            np.array(
-                [h is not None and h.unit.digest != d for h, d in zip(found, digests, strict=True)]
-            ),
+            np.array([h is not None and h.exported for h in found]),
+            np.array([h is not None and h.digest != d for h, d in zip(found, digests, strict=True)]),
         ), missing
 
     def _reason(
-        self, what: str, owner: str, candidates: Sequence[_Holder], same: Sequence[_Holder]
+        self, what: str, owner: str, candidates: Sequence[LoggedUnit], same: Sequence[LoggedUnit]
     ) -> str:
         """Say why a unit has no time under its identity."""
         reason = "not in the intake log under this identity"

@@ -712,12 +712,14 @@ def batch_hash(records: Sequence[bytes]) -> str:
 
 
 class LoggedUnit(NamedTuple):
-    """A unit of a batch: its digest and that without its label; when it arrived (seconds since 1970), by whose word."""
+    """A unit of a batch, which are in order of their arrival; its digests are with its label and without."""
 
+    at: float  # seconds since 1970
+    number: int  # of the batch's entry
+    payee: str
     digest: bytes
     unlabelled: bytes
-    at: float
-    exported: bool  # the operator's; else the clock's
+    exported: bool  # whether the time is the operator's word; else the clock's
 
 
 def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[list[LoggedUnit]]:
@@ -736,9 +738,11 @@ def read_digests(ledger: Ledger, entries: Sequence[LedgerEntry]) -> Iterator[lis
         seconds = datetime.fromisoformat(entry.at).timestamp()
         yield [
             LoggedUnit(
+                struct.unpack("<d", record[-8:])[0] if exported else seconds,
+                entry.number,
+                entry.payee,
                 record[:DIGEST_LENGTH],
                 record[DIGEST_LENGTH : 2 * DIGEST_LENGTH] if labelled else record[:DIGEST_LENGTH],
-                struct.unpack("<d", record[-8:])[0] if exported else seconds,
                 exported,
             )
             for record in records
