@@ -6,8 +6,16 @@ import csv
 import hashlib
 from xml.etree import ElementTree
 
+from datamarket_gym.payout.bank import export
+
 NS = "{urn:iso:std:iso:20022:tech:xsd:pain.001.001.09}"
 DEBTOR = "DE89370400440532013000"
+MARKET = {"name": "Market GmbH", "account": DEBTOR}
+
+
+def export_payments(ledger, accounts, payer, out, run=None, **asked):
+    request = export.ExportRequest(out=out, accounts=accounts, **(payer or {}), **asked)
+    return export.export_payments(ledger, request, run)
 
 
 def iban(owner, country="DE"):

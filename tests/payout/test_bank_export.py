@@ -7,13 +7,12 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from bank_files import DEBTOR, approve, iban, read_message, write_accounts
+from bank_files import DEBTOR, MARKET, approve, export_payments, iban, read_message, write_accounts
 from typer.testing import CliRunner
 
 from datamarket_gym.cli.app import app
 from datamarket_gym.errors import DataMarketError, ParameterError, SubmissionError
 from datamarket_gym.payout.bank import export as export_module
-from datamarket_gym.payout.bank.export import debtor_account, export_payments
 from datamarket_gym.payout.ledger import disputes
 from datamarket_gym.payout.ledger import transactions as batches
 from datamarket_gym.payout.ledger import transactions as money
@@ -21,7 +20,6 @@ from datamarket_gym.payout.ledger.entries import LedgerError
 from datamarket_gym.payout.ledger.store import open_ledger
 
 JUNE, JULY = "a1" * 32, "b2" * 32
-MARKET = debtor_account("Market GmbH", DEBTOR)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from clerk import Clerk
 
-from datamarket_gym.payout.bank.export import export_payments
+from datamarket_gym.payout.bank.export import ExportRequest, export_payments
 from datamarket_gym.payout.ledger.entries import LedgerError
 
 
@@ -27,9 +27,8 @@ def test_a_run_is_not_marked_as_paid_by_a_batch_of_several(clerk):
 
 def test_what_waits_run_by_run_is_sent_by_the_ledger(clerk, tmp_path):
     clerk.rule_least("EUR", 1000)
+    asked = ExportRequest(out=tmp_path / "x.csv", form="csv")
     for month in ("june", "july"):
         with pytest.raises(LedgerError, match="adds up in an export of the whole ledger"):
-            export_payments(
-                clerk.ledger, None, None, tmp_path / "x.csv", run=clerk.run_id(month), form="csv"
-            )
+            export_payments(clerk.ledger, asked, clerk.run_id(month))
     assert clerk.order("EUR").lines == {"ann": 1000}

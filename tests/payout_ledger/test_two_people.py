@@ -3,7 +3,7 @@
 import pytest
 from clerk import Clerk
 
-from datamarket_gym.payout.bank.export import export_payments
+from datamarket_gym.payout.bank.export import ExportRequest, export_payments
 from datamarket_gym.payout.ledger import transactions as money
 from datamarket_gym.payout.ledger.disputes import Effects, open_dispute, resolve_dispute
 from datamarket_gym.payout.ledger.entries import LedgerError
@@ -52,7 +52,7 @@ def test_what_is_left_of_one_run_is_not_ordered_for_a_draft(clerk, tmp_path):
     clerk.draft("july", "EUR", 500, {"ann": (300, 0), "ed": (200, 0)}, {})
     july, out = clerk.run_id("july"), tmp_path / "x.csv"
     with pytest.raises(LedgerError, match="a draft; approve it"):
-        export_payments(clerk.ledger, None, None, out, run=july, form="csv")
+        export_payments(clerk.ledger, ExportRequest(out=out, form="csv"), july)
     assert not out.exists()
     with (
         pytest.raises(LedgerError, match="approve it before"),

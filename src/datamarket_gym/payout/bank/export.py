@@ -258,24 +258,18 @@ def debtor_account(
 
 
 def export_payments(
-    ledger: Ledger,
-    accounts: Path | None,
-    debtor: BankAccount | None,
-    out: Path,
-    *,
-    run: str | None = None,
-    currency: str | None = None,
-    on: date | None = None,
-    form: str = MESSAGE,
-    by: str | None = None,
+    ledger: Ledger, asked: ExportRequest, run: str | None = None, by: str | None = None
 ) -> BankExport:
-    """Order what is payable and write it for a bank; CSV can do without accounts and debtor."""
-    require_choice("format", form, FORMATS)
+    """Order what is payable, to a run's payees or to all, and write it; CSV can do without accounts and debtor."""
+    require_choice("format", asked.form, FORMATS)
+    accounts, out, currency, debtor = asked.accounts, asked.out, asked.currency, None
+    if asked.name and asked.account:
+        debtor = debtor_account(asked.name, asked.account, asked.bic, asked.country, asked.town)
     _require_writable(out)
-    message = form == MESSAGE
+    message = asked.form == MESSAGE
     if message and (accounts is None or debtor is None):
         missing = "give --accounts, --from and --from-account, or --format csv"
-        raise ParameterError("format", form, missing)
+        raise ParameterError("format", asked.form, missing)
     if message:
         schema()  # before anything is ordered
     payees = {} if accounts is None else read_accounts(accounts)
@@ -300,7 +294,7 @@ def export_payments(
             remedy = f"cancel the batch: {cancel}" if again else f"hold these payees: {hold}"
             require_payable(batch.lines, payees, accounts, remedy, message)
         texts = remittance_texts(transaction.accounts.entries, transaction.accounts.runs, batch)
-        payer, day = debtor or BankAccount("", ""), _day(on, batch)
+        payer, day = debtor or BankAccount("", ""), _day(asked.on, batch)
         order = payment_order(
             batch.id, batch.at, code, batch.lines, payees, payer, day, texts, batch.joined
         )
@@ -367,9 +361,6 @@ class ExportRequest(PayerSettings):
 
 def export_from(where: str, asked: ExportRequest, by: str | None = None) -> BankExport:
     """Export from the ledger at a path or an address, or of the run in a folder."""
-    debtor = None
-    if asked.name and asked.account:
-        debtor = debtor_account(asked.name, asked.account, asked.bic, asked.country, asked.town)
     ledger, folder, run = ledger_at(where), run_folder(where), asked.run
     if folder and run:
         raise DataMarketError(
@@ -386,10 +377,7 @@ def export_from(where: str, asked: ExportRequest, by: str | None = None) -> Bank
                 "show"
             )
         run = runs[0]
-    done = export_payments(
-        ledger, asked.accounts, debtor, asked.out, run=run, currency=asked.currency, on=asked.on,
-        form=asked.form, by=by,
-    )  # fmt: skip
+    done = export_payments(ledger, asked, run, by)
     if folder and run:
         after = ledger.accounts()
         write_receipt(folder, ledger, after)
