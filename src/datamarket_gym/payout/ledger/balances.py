@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datamarket_gym.display import Shown
-from datamarket_gym.errors import DataMarketError
+from datamarket_gym.errors import ParameterError
 from datamarket_gym.payout.ledger.entries import (
     APPROVED,
     LedgerEntry,
@@ -282,7 +282,10 @@ class Accounts(Shown):
     def from_entries(cls, entries: Iterable[LedgerEntry]) -> Accounts:
         accounts = cls()
         for entry in entries:
-            accounts.after(entry)
+            try:
+                accounts.after(entry)
+            except LedgerError as error:
+                raise LedgerError(f"{error} (entry {entry.number}, {entry.kind})") from error
         accounts.require_whole()
         return accounts
 
@@ -290,11 +293,9 @@ class Accounts(Shown):
         try:
             self._take(entry)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise LedgerError(
-                f"entry {entry.number} ({entry.kind}) is none that this version has written: {error!r}"
-            ) from error
-        except DataMarketError as error:
-            raise LedgerError(f"{error} (entry {entry.number}, {entry.kind})") from error
+            raise LedgerError(f"it is none that this version has written: {error!r}") from error
+        except ParameterError as error:  # of a currency that is none
+            raise LedgerError(str(error)) from error
         self.number, self.tip, self.at = entry.number, entry.hash, entry.at
         self.latest = max(self.latest, entry.at)
         self.entries.append(entry)
