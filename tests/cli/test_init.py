@@ -45,11 +45,11 @@ def here(tmp_path, monkeypatch):
     units = [
         {
             "article_id": f"A{i:03d}",
-            "contributor": f"person{i % 4}@example.org",
+            "contributor": f"person{i % 24}@example.org",
             "uploaded_at": f"2026-10-{1 + i % 28:02d}T08:00:{i % 60:02d}",
             "section": ["world", "sport"][i % 2],
             "body": text(rng),
-            "iban": f"DE{i % 4}",
+            "iban": f"DE{i % 24}",
         }
         for i in range(120)
     ]
@@ -168,6 +168,7 @@ def test_a_month_needs_a_table_and_an_amount_alone(here):
     dry = typed(*pay, "--dry-run")
     assert dry.exit_code == 0, dry.output
     assert "dry run" in dry.output
+    assert all(f"person{i}@example.org" in dry.output for i in range(24))  # no file has the others
     assert sorted(path.name for path in here.iterdir()) == ["market.toml", "october.csv", "wanted.csv"]
     real = typed(*pay)
     assert real.exit_code == 0, real.output
@@ -176,6 +177,31 @@ def test_a_month_needs_a_table_and_an_amount_alone(here):
     assert shown.exit_code == 0, shown.output
     assert "october" in shown.output
     assert "R. Okafor" not in shown.output  # nothing is approved yet
+
+
+def test_the_time_of_an_import_is_no_time_beside_a_log(here):
+    """intake import reads the column of times that market.toml names; pay takes times from the log alone."""
+    assert typed("init", "october.csv", "wanted.csv", "--checks", "0").exit_code == 0
+    assert typed("intake", "init", "log.sqlite").exit_code == 0
+    assert typed("intake", "import", "log.sqlite", "october.csv").exit_code == 0
+    pay = ("pay", "october.csv", "--amount", "100", "--encoder", "ngrams", "--no-audit", "--dry-run")
+    paid = typed(*pay, "--intake", "log.sqlite")
+    assert paid.exit_code == 0, paid.output + str(paid.exception)
+    refused = typed(*pay, "--intake", "log.sqlite", "--time", "section")
+    assert "times are from the intake log alone" in str(refused.exception)
+
+
+def test_pay_warns_of_what_was_paid_before(here):
+    assert typed("init", "october.csv", "wanted.csv", "--checks", "0").exit_code == 0
+    pay = ("pay", "october.csv", "--encoder", "ngrams", "--no-audit", "--amount")
+    first = typed(*pay, "100")
+    names = [
+        line.split("(")[-1].rstrip(")") for line in first.output.splitlines() if line.startswith("Warn")
+    ]
+    approved = typed("ledger", "approve", "october", *(w for name in names for w in ("--accept", name)))
+    assert approved.exit_code == 0, approved.output + str(approved.exception)
+    again = typed(*pay, "90", "--out", "again")
+    assert "the same submissions were paid for before" in again.output
 
 
 class TestMarketFile:

@@ -65,7 +65,8 @@ def test_a_unit_that_failed_a_check_can_be_disputed(folder, tmp_path):
     opened, messages = open_on_run(tmp_path / "second", asked)
     earned = f"{rows[false].amount / 100:.2f}"
     assert messages == [
-        f"{false} of seller 1 earned nothing: {FALSE}; in the draft before the checks it earned EUR {earned}",
+        f"{false} of seller 1 earned nothing: {FALSE}; in the draft before the checks it earned EUR {earned}; "
+        f"all that its payee forfeited is EUR {cents(folder)['seller 1'] / 100:.2f}",
         "the run is approved only with --accept disputes",
     ]
     by_the_first, again = open_on_run(folder, asked)  # another draft has taken its place

@@ -91,7 +91,7 @@ def audit(
     """
     registry.load(load or [])
     # Nothing is paid here; but the settings of a payout run include an amount.
-    spec = payout_spec({"amount": "1", **settings})
+    spec = payout_spec({"amount": "1", **terminal.without_file_times(settings, options.intake)})
     checks = settings.get("checks")
     intake: dict[str, Any] = options.model_dump(include={"intake"})
     tables = {

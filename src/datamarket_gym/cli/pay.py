@@ -56,7 +56,7 @@ def pay(
     out = options.out or _folder(submissions)
     if options.out is None:
         settings.setdefault("period", out.name[:100])
-    spec = payout_spec(settings)
+    spec = payout_spec(terminal.without_file_times(settings, options.intake))
     given = options.model_dump(exclude={"out"})
     request = PayRequest(submissions=submissions, spec=spec, out=out, **given)
     with (
@@ -96,7 +96,8 @@ def _print_payments(paid: PaidRequest, dry_run: bool) -> None:
     columns = [*paid.columns, "units"]
     heads = ["carried\nforward" if name == "balance" else name.replace("_", "\n") for name in columns]
     table = make_table("payee", *heads, title=paid.title, right=heads, boxed=True)
-    rows = paid.payments(FEW)
+    payees = paid.manifest["identities"]
+    rows = paid.payments(payees if dry_run else FEW)  # a dry run leaves no payments.csv
     print_rows(
         table,
         [
@@ -104,7 +105,7 @@ def _print_payments(paid: PaidRequest, dry_run: bool) -> None:
             for r in rows
         ],
     )
-    say_more(paid.manifest["identities"], " in payments.csv")
+    say_more(payees, " in payments.csv", len(rows))
     say(paid.sentences)
     if dry_run:
         say(f"{paid.played} Nothing was written: this was a dry run.")

@@ -94,6 +94,14 @@ def market_settings(*, is_shown: bool = False) -> dict[str, Any]:
     return _Market.values
 
 
+def without_file_times(settings: dict[str, Any], intake: str | None) -> dict[str, Any]:
+    """Leave out the column of times of market.toml, which ``intake import`` needs, where times are an intake log's."""
+    column = market_settings().get("columns.time")
+    if intake is None or settings.get("columns.time") != column:
+        return settings
+    return {name: value for name, value in settings.items() if name != "columns.time"}
+
+
 Config = Annotated[
     Path | None,
     Option(

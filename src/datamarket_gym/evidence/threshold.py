@@ -380,8 +380,10 @@ def _with_words(threshold: Threshold, submission: Submission, utility: UtilityOr
     layer = Lineage(theta, words=words, copies=NONE if level is None else level)
     why = (
         f"a text descends from the earlier one that shares most word pairs with it, if they share at least {words:.0%} "
-        f"of the pairs of the shorter one: {reason}; units without text are compared by their vectors: {threshold.why}"
+        f"of the pairs of the shorter one: {reason}"
     )
+    if not pairs.size.all():
+        why += f"; units without text are compared by their vectors: {threshold.why}"
     update = {"words": words, "text_copies": level, "words_cost": cost, "words_density": density}
     return threshold.model_copy(update=update | {"why": why, "evidence": written(layer)})
 

@@ -70,6 +70,7 @@ from datamarket_gym.payout.ledger.balances import Accounts
 from datamarket_gym.payout.ledger.entries import Line, RunRecord, describe_state
 from datamarket_gym.payout.ledger.runs import (
     LedgerInputs,
+    current_warnings,
     default_ledger,
     enter_draft,
     ledger_inputs_of,
@@ -556,8 +557,8 @@ class PaidRequest:
 
     @property
     def warnings(self) -> list[UnresolvedWarning]:
-        """Return the warnings to accept before the run is approved."""
-        return read_warnings(self.request.out)
+        """Return the warnings to accept before the run is approved: its own, and those of the ledger now."""
+        return current_warnings(self.accounts, run_of(self.request.out, self.accounts))
 
     @property
     def columns(self) -> list[str]:

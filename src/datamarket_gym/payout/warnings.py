@@ -765,7 +765,10 @@ def _unmatched_copies(results: Results) -> Warnings:
 
 def _claims(results: Results) -> Warnings:
     claims, names = results.payees.claims, results.inputs.identities
-    join = "where they are one payee, say so with --edges or --overrides and pay again."
+    join = (
+        "where they are one payee, write that into a file for --overrides, and pay again: [[join]] identities = "
+        '["anna", "anna.m"], reason = "...", by = "...", date = 2026-05-31, each on a line of its own.'
+    )
     if few := [claim for claim in claims if len(claim.identities) <= COMMON]:
         yield UnresolvedWarning.of(
             "claims",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -24,7 +24,7 @@ from datamarket_gym.payout.money import Currency
 from datamarket_gym.payout.names import visible
 from datamarket_gym.payout.overrides import Override
 from datamarket_gym.payout.settings import option
-from datamarket_gym.payout.unit_payments import read_units
+from datamarket_gym.payout.unit_payments import FAILED, FALSE, UnitPayment, read_units
 from datamarket_gym.registry import Document
 
 _LONGEST = 4000  # characters of a text
@@ -375,5 +375,13 @@ def earnings_messages(accounts: Accounts, run: Path, units: Sequence[str]) -> li
                     f"in the place of {visible(other.unit)} of {visible(other.payee)} it would have earned",
                 )]  # fmt: skip
             said += "".join(f"; {place} {money.code} {money.shown(minor)}" for minor, place in earned)
+            if drafts and row.reason in (FALSE, FAILED):
+                lost = sum(_earned(draft.values(), row.payee) for draft in drafts)
+                lost -= _earned(rows, row.payee)
+                said += f"; all that its payee forfeited is {money.code} {money.shown(lost)}"
         messages.append(said)
     return messages
+
+
+def _earned(rows: Iterable[UnitPayment], payee: str) -> int:
+    return sum(row.amount for row in rows if row.payee == payee)
