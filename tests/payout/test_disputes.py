@@ -66,6 +66,25 @@ def test_what_cannot_be_disputed(ledger, asked, error, says):
     assert len(ledger.read()) == before
 
 
+def test_a_unit_is_not_paid_for_by_two_disputes(ledger):
+    def again(**changed):
+        asked = {"run": APPROVED, "payee": "alice", "about": "wrong", "units": ["u7", "u8"], **changed}
+        return open_dispute(ledger, **asked)
+
+    again()
+    with pytest.raises(DisputeError, match=r"dispute 1 of 'alice' is about 'u8', too, and is open"):
+        again(units=["u8"], against="bob")
+    for other in ({"payee": "bob"}, {"run": DRAFT}, {"units": ["u9"]}, {"units": []}):
+        again(**other)
+    resolve_dispute(ledger, 1, "rejected", "no")
+    number = again().number
+    resolve_dispute(ledger, number, "upheld", "it is", Effects(correction="1.00"))
+    before = owed(ledger, "alice")
+    with pytest.raises(DisputeError, match=r"upheld with a correction; .* datamarket ledger correct"):
+        again()
+    assert owed(ledger, "alice") == before
+
+
 def test_an_open_dispute_stands_before_the_approval_of_its_run_alone(ledger):
     open_dispute(ledger, DRAFT, "alice", "u7 is mine", units=["u7"], against="bob")
     accounts = ledger.accounts()

@@ -92,6 +92,7 @@ def open_dispute(
                 f"run {run[:16]} pays no one, for another{place} has taken its place; open the dispute on that one, "
                 "which has all units of this one"
             )
+        _require_new(accounts, run, payee, units)
         holds = [name for name, wanted in ((payee, hold), (against, hold_against)) if wanted]
         for name in holds:
             if record.state == "paid" and not accounts.payable[name, record.currency]:
@@ -110,6 +111,25 @@ def open_dispute(
             if name not in accounts.holds:  # else they are held for another reason, which goes on
                 _hold(transaction, name, dispute)
     return dispute
+
+
+def _require_new(accounts: Accounts, run: str, payee: str, units: Sequence[str]) -> None:
+    """Refuse a second dispute of a payee about a unit that is being decided or was paid for, which would pay twice."""
+    for other in accounts.disputes.by_number.values():
+        same = sorted(set(units).intersection(other.units))
+        if not same or (other.run, other.payee) != (run, payee):
+            continue
+        paid = other.resolution is not None and other.resolution.corrections
+        if other.open or paid:
+            remedy = (
+                "another amount is a correction: datamarket ledger correct"
+                if paid
+                else "decide that one"
+            )
+            raise DisputeError(
+                f"dispute {other.number} of {visible(payee)!r} is about {visible(same[0])!r}, too, and is "
+                f"{'open' if other.open else 'upheld with a correction'}; {remedy}"
+            )
 
 
 def resolve_dispute(
