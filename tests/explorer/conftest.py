@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="the extra explorer is not installed")
 pytest.importorskip("uvicorn", reason="the extra explorer is not installed")
 
 from starlette.testclient import TestClient
-from watched_pages import opened
+from watched_pages import new_context, watched
 
 from datamarket_gym.explorer.server import ServerOptions, serving
 from datamarket_gym.explorer.workers import Setup
@@ -119,13 +119,23 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def context(chromium):
+    """What a browser keeps between two pages: scripts that it has compiled already."""
+    made = new_context(chromium)
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def page(chromium):
+def page(context):
     """A page that fails the test on anything said to the console, thrown, refused or asked of another host.
 
     ``page.watch.expected.append("422")`` names what a test brings about on purpose.
     """
-    made = opened(chromium)
+    made = watched(context)
     yield made
-    made.context.close()
+    made.evaluate("() => { try { localStorage.clear() } catch { /* it has none */ } }")
+    for each in context.pages:
+        each.close()
     assert made.watch.left() == []

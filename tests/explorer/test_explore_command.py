@@ -6,14 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from job_answers import followed
 
 from datamarket_gym.cli import main
+from datamarket_gym.explorer.server import _temporary_folder
 from datamarket_gym.payout.ledger.store import open_ledger
 
 TYPED = [sys.executable, "-c", "from datamarket_gym.cli import main; main()", "explore"]
@@ -70,32 +73,52 @@ def until(happened, seconds=60):
         time.sleep(0.05)
 
 
-def upload(url, said):
-    """Type the token and upload a table, as a page does."""
+@contextmanager
+def entered(url, said):
+    """Type the token, as a page does; what asks from then on."""
     own = {"origin": url.rstrip("/"), "x-datamarket": "1"}
     (token,) = re.findall(r"Token: (\S+)", said)
-    with httpx.Client(base_url=url, headers=own) as page:
+    with httpx.Client(base_url=url, headers=own, timeout=60) as page:
         assert page.post("api/enter", json={"token": token}).status_code == 200
-        kind = {"content-type": "application/octet-stream"}
-        assert page.post("api/uploads?name=a.csv", content=b"id\n1\n", headers=kind).status_code == 200
+        yield page
 
 
-def test_it_tells_its_address_and_token_and_ends_with_an_interrupt(tmp_path, monkeypatch):
+def upload(page):
+    kind = {"content-type": "application/octet-stream"}
+    kept = page.post("api/uploads?name=a.csv", content=b"id\n1\n", headers=kind)
+    return f"upload:{kept.json()['id']}"
+
+
+def leave_uploads(temporary):
+    """What an explorer leaves that is killed."""
+    child = os.fork()
+    if child == 0:
+        tempfile.tempdir = str(temporary)
+        with _temporary_folder():
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_another_address_asks_for_the_token_and_an_interrupt_ends_it(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     pool, ledger = tmp_path / "pool", tmp_path / "books.sqlite"
     pool.mkdir()
     open_ledger(ledger, new=True)
-    with started(str(pool), "--ledger", str(ledger), "--port", "0", "--workers", "1") as (process, said):
-        (url,) = re.findall(r"http://127\.0\.0\.1:\d+/", said)
+    words = (str(pool), "--ledger", str(ledger), "--host", "0.0.0.0", "--port", "0", "--workers", "1")
+    with started(*words) as (process, said):
+        assert "asked for on every page" in said
         assert len(re.findall(r"Token: [a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4} ", said)) == 1
-        assert httpx.get(url).status_code == 200
-        assert listening(int(re.findall(r":(\d+)/", url)[0])) <= {"0100007F"}  # 127.0.0.1 alone
-        site = httpx.get(f"{url}api/site").json()
-        assert site["places"] == {
-            "runs": [], "results": [], "ledgers": ["books.sqlite"], "markets": ["pool"]
-        }  # fmt: skip
-        upload(url, said)
+        (port,) = re.findall(r":(\d+)/", said)
+        url = f"http://127.0.0.1:{port}/"
+        assert httpx.get(f"{url}api/site").status_code == 401
+        answer = httpx.get(url)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
+        with entered(url, said) as page:
+            assert page.get("api/site").json()["places"] == {
+                "runs": [], "results": [], "ledgers": ["books.sqlite"], "markets": ["pool"]
+            }  # fmt: skip
+            upload(page)
         working = children(process)
         process.send_signal(signal.SIGINT)
         process.wait(60)
@@ -107,7 +130,9 @@ def test_it_tells_its_address_and_token_and_ends_with_an_interrupt(tmp_path, mon
         assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_another_address_asks_for_the_token_and_what_a_killed_one_leaves_is_swept(tmp_path, monkeypatch):
+def test_a_market_is_shown_and_what_was_uploaded_is_gone_with_a_signal_or_at_the_next_start(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     mine = tmp_path / "datamarket-uploads-of-mine"  # no explorer has locked it, so it is left alone
     mine.mkdir()
@@ -115,18 +140,7 @@ def test_another_address_asks_for_the_token_and_what_a_killed_one_leaves_is_swep
     def uploads():
         return [each for each in tmp_path.glob("datamarket-uploads-*") if each != mine]
 
-    with started("--host", "0.0.0.0", "--port", "0", "--workers", "1") as (process, said):
-        assert "asked for on every page" in said
-        (port,) = re.findall(r":(\d+)/", said)
-        url = f"http://127.0.0.1:{port}/"
-        assert httpx.get(f"{url}api/site").status_code == 401
-        answer = httpx.get(url)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/enter")
-        upload(url, said)
-        working = children(process)
-        process.kill()
-        process.wait(20)
-        until(lambda: not any(_alive(each) for each in working))
+    leave_uploads(tmp_path)
     left = uploads()
     assert len(left) == 1
     (tmp_path / "pool").mkdir()
@@ -134,10 +148,16 @@ def test_another_address_asks_for_the_token_and_what_a_killed_one_leaves_is_swep
     open_ledger(tmp_path / "books.sqlite", new=True)
     with started("--port", "0", "--workers", "1", cwd=tmp_path / "pool") as (process, said):
         (url,) = re.findall(r"http://127\.0\.0\.1:\d+/", said)
+        assert listening(int(re.findall(r":(\d+)/", url)[0])) <= {"0100007F"}  # 127.0.0.1 alone
         site = httpx.get(f"{url}api/site").json()
         assert site["places"]["ledgers"] == ["books.sqlite"]
         assert (site["places"]["markets"], site["home"]) == (["pool"], "payout")
-        upload(url, said)
+        with entered(url, said) as page:
+            table = upload(page)
+            asked = {"values": {"amount": "1", "submissions": table, "validation": table}}
+            # In a process of its own, which is sent the question.
+            refused = followed(page, page.post("api/payout/new/dry-run", json=asked))
+            assert (refused.status_code, "'a.csv'" in refused.json()["error"]) == (422, True)
         assert len(uploads()) == 1
         assert uploads() != left
         process.terminate()
@@ -159,10 +179,3 @@ def test_a_port_that_is_taken_is_told(refused):
 @pytest.mark.parametrize("words", [("--host", "no.such.host.invalid"), ("--host", "192.0.2.1")])
 def test_an_address_of_another_machine_is_told(words, refused):
     assert "--host" in refused(*words, "--port", "0")
-
-
-def _alive(process):
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False

@@ -16,6 +16,7 @@ import pytest
 from raw_requests import OWN, answer, explorer
 
 from datamarket_gym.explorer import security as guard
+from datamarket_gym.explorer import upload_size
 
 MIB = 2**20
 BYTES = {"content-type": "application/octet-stream"}
@@ -202,17 +203,18 @@ class TestUnfolded:
             ("a.tsv", lambda: header(10_001).replace(b",", b"\t")),
             ("a.jsonl", lambda: b"\n".join(b'{"k%d": 1}' % i for i in range(30_000))),
             ("a.xlsx", lambda: workbook({"a": "<c/>" * 600_000, "b": '<c r="A1">' * 600_000})),
-            ("a.xlsx", lambda: workbook({f"s{i}": bytes(2**26) for i in range(9)})),
-            ("a.npz", lambda: workbook({f"s{i}": bytes(2**26) for i in range(9)})),
+            ("a.xlsx", lambda: workbook({f"s{i}": bytes(2**23) for i in range(9)})),
+            ("a.npz", lambda: workbook({f"s{i}": bytes(2**23) for i in range(9)})),
             ("a.parquet", lambda: parquet(pa.table({f"a{i}": [1] for i in range(10_001)}))),
             ("a.parquet", lambda: parquet(pa.table({f"a{i}": np.zeros(2**21, bool) for i in range(48)}))),
             ("a.arrow", lambda: arrow(2**21, 48)),
         ],
     )  # fmt: skip
-    def test_it_is_refused_and_nothing_is_left(self, roomy, name, write):
+    def test_it_is_refused_and_nothing_is_left(self, roomy, name, write, monkeypatch):
+        monkeypatch.setattr(upload_size, "UNPACKED", 2**26)
         said = roomy.change(f"/api/uploads?name={name}", write(), headers=BYTES)
         assert said.status == 422
-        assert re.search(r"10,000 columns|,000,000 cells|unpack to 512", said.error)
+        assert re.search(r"10,000 columns|,000,000 cells|unpack to 64", said.error)
         assert "command line" in said.error
         assert kept(roomy) == ["runs"]
 

@@ -104,7 +104,8 @@ def test_entries_and_batches(ledger, explorers, page):
     assert ledger.accounts().payable["alice", "EUR"] == 60_00
 
 
-def test_money_moves_by_the_token_alone(ledger, client):
+def test_money_moves_by_the_token_alone(ledger, client, monkeypatch):
+    monkeypatch.setattr("datamarket_gym.explorer.security._WAIT", 0.0)
     asked = client(ledger.path)
     before = ledger.path.read_bytes()
     for action in (

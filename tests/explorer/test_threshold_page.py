@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from threshold_files import MARKUP, merged, units_table
-from watched_pages import opened
+from watched_pages import opened, watched
 
 from datamarket_gym.data.submission import Submission
 from datamarket_gym.evidence import EvidenceGraph, predict_theta
@@ -101,79 +101,113 @@ def test_what_merges_is_what_cosine_evidence_merges(served, page):
         assert below == matches[matches < theta].max()
 
 
-def test_verdicts_and_bounds_are_the_librarys(served, page):
-    to(page, served(workers=1))
-    check = predict_theta(
-        DATA.features, DATA.label, partition=Synthetic().partition, trials=2, per_provider=20
-    )
-    policy = choose_threshold(LabelledVectors(DATA.features, DATA.label), None)
-    assert check.verdict in page.inner_text(".view")
-    assert policy.why[1:] in page.inner_text(".view")
-    shown = {
-        name: float(page.inner_text(f"[name=at-{name}] b"))
-        for name in ("pairwise", "chaining", "ceiling", "middle", "recommended")
-    }
-    assert shown == pytest.approx(
-        {
-            "pairwise": check.pairwise_floor, "chaining": check.chaining_floor, "ceiling": check.near_duplicate_p10,
-            "middle": check.theta, "recommended": policy.theta,
-        }, abs=6e-4,
-    )  # fmt: skip
-    drawn = page.evaluate(
-        "document.querySelector('.theta-chart .plot').data.map((d) => [d.name, d.x, d.y])"
-    )
-    curves = {name: (x, y) for name, x, y in drawn}
-    assert curves["mixed components"] == ([*np.round(check.curve_theta, 6)], [*np.round(check.curve, 6)])
-    assert curves["false-match cost"] == (policy.cost.thetas, policy.cost.costs)
-    shapes = page.evaluate("document.querySelector('.theta-chart .plot').layout.shapes")
-    assert [[s["x0"], s["x1"]] for s in shapes if s["type"] == "rect"] == [list(check.interval)]
-    for name in ("chaining", "recommended", "pairwise", "ceiling", "middle"):
-        page.click(f"[name=at-{name}]")
-        assert float(page.input_value("input[name=theta-number]")) == pytest.approx(
-            shown[name], abs=6e-4
+@pytest.fixture(scope="class")
+def quick(explorers, context):
+    """A page that is opened once for all tests of a class."""
+    page = watched(context)
+    to(page, explorers(workers=1).url.rstrip("/"))
+    yield page
+    page.close()
+    assert page.watch.left() == []
+
+
+class TestOneMarket:
+    def test_verdicts_and_bounds_are_the_librarys(self, quick):
+        page = quick
+        check = predict_theta(
+            DATA.features, DATA.label, partition=Synthetic().partition, trials=2, per_provider=20
         )
+        policy = choose_threshold(LabelledVectors(DATA.features, DATA.label), None)
+        assert check.verdict in page.inner_text(".view")
+        assert policy.why[1:] in page.inner_text(".view")
+        shown = {
+            name: float(page.inner_text(f"[name=at-{name}] b"))
+            for name in ("pairwise", "chaining", "ceiling", "middle", "recommended")
+        }
+        assert shown == pytest.approx(
+            {
+                "pairwise": check.pairwise_floor, "chaining": check.chaining_floor, "ceiling": check.near_duplicate_p10,
+                "middle": check.theta, "recommended": policy.theta,
+            }, abs=6e-4,
+        )  # fmt: skip
+        drawn = page.evaluate(
+            "document.querySelector('.theta-chart .plot').data.map((d) => [d.name, d.x, d.y])"
+        )
+        curves = {name: (x, y) for name, x, y in drawn}
+        assert curves["mixed components"] == (
+            [*np.round(check.curve_theta, 6)],
+            [*np.round(check.curve, 6)],
+        )
+        assert curves["false-match cost"] == (policy.cost.thetas, policy.cost.costs)
+        shapes = page.evaluate("document.querySelector('.theta-chart .plot').layout.shapes")
+        assert [[s["x0"], s["x1"]] for s in shapes if s["type"] == "rect"] == [list(check.interval)]
+        for name in ("chaining", "recommended", "pairwise", "ceiling", "middle"):
+            page.click(f"[name=at-{name}]")
+            assert float(page.input_value("input[name=theta-number]")) == pytest.approx(
+                shown[name], abs=6e-4
+            )
 
+    def test_the_handle_follows_mouse_and_keys_and_the_address_follows_it(self, quick, record_property):
+        page = quick
+        page.locator(".theta-chart").scroll_into_view_if_needed()
+        box = page.locator(".theta-chart .plot").bounding_box()
+        left, width = box["x"] + 52, box["width"] - 52 - 18
+        page.mouse.move(left + 0.5 * width, box["y"] + 150)
+        page.mouse.down()
+        for share in np.linspace(0.5, 0.8, 12):
+            page.mouse.move(left + share * width, box["y"] + 150)
+        page.mouse.up()
+        lowest = page.evaluate("document.querySelector('.theta-chart .plot').layout.xaxis.range[0]")
+        theta = float(page.input_value("input[name=theta-number]"))
+        assert theta == pytest.approx(lowest + 0.8 * (1 - lowest), abs=0.003)
+        assert page.inner_text(".knob") == f"θ {theta:.3f}"
+        page.wait_for_url(lambda url: f"theta={theta:g}" in url)
+        record_property("last redraw of a drag, ms", page.get_attribute("main", "data-redraw"))
+        times = page.evaluate(
+            """async () => {
+                const range = document.querySelector("input[name=theta]");
+                const times = [];
+                for (let i = 0; i < 20; i += 1) {
+                    range.value = 0.4 + 0.6 * ((i * 37) % 20) / 20;
+                    const began = performance.now();
+                    range.dispatchEvent(new Event("input"));
+                    document.querySelector(".view").getBoundingClientRect(); // laid out anew
+                    times.push(performance.now() - began);
+                    await new Promise(requestAnimationFrame);
+                }
+                return times;
+            }"""
+        )
+        record_property("redraw, median ms", float(np.median(times)))
+        record_property("redraw, highest ms", max(times))
+        assert min(times) < 50  # others may be busy on the same cores
+        page.focus("input[name=theta]")
+        before = float(page.input_value("input[name=theta]"))
+        page.keyboard.press("ArrowRight")
+        assert float(page.input_value("input[name=theta-number]")) == pytest.approx(before + 0.001)
+        page.focus("main")
+        page.keyboard.press("ArrowLeft")
+        assert float(page.input_value("input[name=theta-number]")) == pytest.approx(before)
 
-def test_the_handle_follows_mouse_and_keys_and_the_address_follows_it(served, page, record_property):
-    to(page, served(workers=1))
-    box = page.locator(".theta-chart .plot").bounding_box()
-    left, width = box["x"] + 52, box["width"] - 52 - 18
-    page.mouse.move(left + 0.5 * width, box["y"] + 150)
-    page.mouse.down()
-    for share in np.linspace(0.5, 0.8, 12):
-        page.mouse.move(left + share * width, box["y"] + 150)
-    page.mouse.up()
-    lowest = page.evaluate("document.querySelector('.theta-chart .plot').layout.xaxis.range[0]")
-    theta = float(page.input_value("input[name=theta-number]"))
-    assert theta == pytest.approx(lowest + 0.8 * (1 - lowest), abs=0.003)
-    assert page.inner_text(".knob") == f"θ {theta:.3f}"
-    page.wait_for_url(lambda url: f"theta={theta:g}" in url)
-    record_property("last redraw of a drag, ms", page.get_attribute("main", "data-redraw"))
-    times = page.evaluate(
-        """async () => {
-            const range = document.querySelector("input[name=theta]");
-            const times = [];
-            for (let i = 0; i < 20; i += 1) {
-                range.value = 0.4 + 0.6 * ((i * 37) % 20) / 20;
-                const began = performance.now();
-                range.dispatchEvent(new Event("input"));
-                document.querySelector(".view").getBoundingClientRect(); // laid out anew
-                times.push(performance.now() - began);
-                await new Promise(requestAnimationFrame);
-            }
-            return times;
-        }"""
-    )
-    record_property("redraw, median ms", float(np.median(times)))
-    record_property("redraw, highest ms", max(times))
-    assert min(times) < 50  # others may be busy on the same cores
-    page.focus("input[name=theta]")
-    before = float(page.input_value("input[name=theta]"))
-    page.keyboard.press("ArrowRight")
-    assert float(page.input_value("input[name=theta-number]")) == pytest.approx(before + 0.001)
-    page.focus("main")
-    page.keyboard.press("ArrowLeft")
-    assert float(page.input_value("input[name=theta-number]")) == pytest.approx(before)
+    def test_examples_go_further_by_j_and_nearer_by_k(self, quick):
+        page = quick
+        put(page, 0.9)
+        matches = forest_of(DATA.features).score
+        at = int((matches >= 0.9).sum())
+        page.focus("main")
+        assert scores(page) == [matches[at - 1], matches[at]]
+        assert page.is_disabled("[name=previous]")
+        for n, press in ((2, "j"), (3, "j"), (2, "k")):
+            page.keyboard.press(press)
+            assert scores(page) == [matches[at - n], matches[at + n - 1]]
+            assert address(page)["example"] == str(n)
+        page.click("[name=next]")
+        assert scores(page) == [matches[at - 3], matches[at + 2]]
+        page.click("[name=previous]")
+        page.click("[name=previous]")
+        assert "example" not in address(page)
+        page.wait_for_selector(".examples svg.curve path")  # rows without content are small curves
+        assert page.locator(".examples figure").count() == 4
 
 
 def test_a_finger_moves_the_handle(served, chromium):
@@ -188,26 +222,6 @@ def test_a_finger_moves_the_handle(served, chromium):
     assert theta == pytest.approx(lowest + 0.5 * (1 - lowest), abs=0.01)
     assert page.watch.left() == []
     page.context.close()
-
-
-def test_examples_go_further_by_j_and_nearer_by_k(served, page):
-    to(page, served(workers=1), f"{QUICK}&theta=0.9")
-    matches = forest_of(DATA.features).score
-    at = int((matches >= 0.9).sum())
-    page.focus("main")
-    assert scores(page) == [matches[at - 1], matches[at]]
-    assert page.is_disabled("[name=previous]")
-    for n, press in ((2, "j"), (3, "j"), (2, "k")):
-        page.keyboard.press(press)
-        assert scores(page) == [matches[at - n], matches[at + n - 1]]
-        assert address(page)["example"] == str(n)
-    page.click("[name=next]")
-    assert scores(page) == [matches[at - 3], matches[at + 2]]
-    page.click("[name=previous]")
-    page.click("[name=previous]")
-    assert "example" not in address(page)
-    page.wait_for_selector(".examples svg.curve path")  # rows without content are small curves
-    assert page.locator(".examples figure").count() == 4
 
 
 def test_every_option_is_asked_for_and_kept_in_the_address(served, page):

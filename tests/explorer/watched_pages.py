@@ -39,9 +39,18 @@ class Watch:
         return [each for each in self.wrong if not any(part in each for part in self.expected)]
 
 
+def new_context(browser, **options):
+    """A browser that knows nothing yet."""
+    return browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+
+
 def opened(browser, **options):
     """A page of its own context, watched."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    return watched(new_context(browser, **options))
+
+
+def watched(context):
+    """A page that is watched."""
     page = context.new_page()
     page.set_default_timeout(SOON)
     page.watch = Watch(page)
