@@ -131,7 +131,7 @@ class TestMarketControls:
         assert paid.inner_text() == by_name
 
     def test_each_changes_the_address_and_the_answer(self, page, served):
-        opened_market(page, served(workers=1), "?providers=2&units=5&attack=honest&task=without_labels")
+        opened_market(page, served(workers=1), "?providers=3&units=12&attack=honest&task=without_labels")
         unfold(page)
         done = set()
         for name in ("task", "mechanism", "attack", "evidence"):
