@@ -24,7 +24,7 @@ _PAYEE = re.compile(
     r"payee|identit|contribut|provider|seller|author|supplier|vendor|owner|creator|account|member|user|e-?mail|name"
 )
 _LABEL = re.compile(r"label|section|category|class|topic|genre|kind|type|subject|target")
-_TIME = re.compile(r"time|date|received|uploaded|submitted|created|_at$|when|arrived")
+_TIME = re.compile(r"time|date|received|uploaded|submitted|created|(^|_)at$|when|arrived")
 _ID = re.compile(r"(^|_)id$|^(id|key|uuid|guid|number|no|nr)\b|_(key|no|nr)$")
 _TEXT = re.compile(r"text|body|content|article|abstract|description|message")
 _IMAGE = re.compile(r"image|photo|picture|file")

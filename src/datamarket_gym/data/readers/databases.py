@@ -198,7 +198,11 @@ def _ask_duckdb(query: Query) -> Iterator[Answer]:
     file = query.database.partition(":")[2].removeprefix("//")
     if file:
         require_file(Path(file))
-    config = {"python_enable_replacements": "false"}  # variables of this program are no tables
+    config = {
+        "python_enable_replacements": "false",  # variables of this program are no tables
+        "autoinstall_known_extensions": "false",  # a view in somebody's file reaches no network
+        "autoload_known_extensions": "false",
+    }
     try:
         with duckdb.connect(file or ":memory:", read_only=bool(file), config=config) as connection:
             kinds = [each.type for each in connection.extract_statements(query.text)]
