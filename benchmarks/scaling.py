@@ -218,9 +218,11 @@ def read(folder: Path) -> Row:
     """Measure reading, checking and hashing all units."""
     from datamarket_gym.payout.inputs import read_inputs
     from datamarket_gym.payout.settings import checked_spec
+    from datamarket_gym.payout.stored_inputs import Places
 
     spec = checked_spec({"amount": "1.00"})
-    return measured(lambda: read_inputs(folder / UNITS, folder / VALIDATION, spec).submission.keys)
+    places = Places(folder / UNITS, folder / VALIDATION)
+    return measured(lambda: read_inputs(places, spec).submission.keys)
 
 
 def pay_market(folder: Path, chosen: argparse.Namespace) -> Row:

@@ -120,8 +120,13 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path):
     texts = tmp_path / "texts.csv"
     texts.write_text("text\n" + "".join(f"{'some words ' * 60}{i}\n" for i in range(20_000)))
     asked = ["embed", str(texts), "--encoder", "ngrams", "--out", str(tmp_path / "e.npz")]
-    command = [sys.executable, "-c", "from datamarket_gym.cli.app import main; main()", *asked]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as stopped:
+    handled = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # if we ignore it
+    )
+    program = f"{handled}; from datamarket_gym.cli.app import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *asked], stderr=subprocess.PIPE, text=True
+    ) as stopped:
         parts = tmp_path / "e.npz.parts"
         while not (parts.is_dir() and any(parts.glob("*.npz"))) and stopped.poll() is None:
             time.sleep(0.05)
