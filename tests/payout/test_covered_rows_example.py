@@ -8,6 +8,8 @@ import pytest
 from example_scenes import play
 from repository import require_data
 
+pytestmark = pytest.mark.slow  # a month of real texts, an audit included
+
 SMALL = 24  # articles of an author
 
 
