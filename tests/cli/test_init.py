@@ -138,10 +138,11 @@ def test_who_is_paid_cannot_be_guessed(tmp_path, monkeypatch):
 def test_a_terminal_is_asked(here):
     """A dash takes none, a wrong name is asked again, Enter takes the suggestion."""
     ours, theirs = pty.openpty()
-    answers = "nobody\ncontributor\n\n\n\n-\n-\ncount\nUSD\n2\nR. Okafor\n"
+    answers = "nobody\ncontributor\n\n\n\n-\ncount\nUSD\n2\n"
     os.write(ours, answers.encode())
     command = "from datamarket_gym.cli.app import main; main()"
     run = [sys.executable, "-c", command, "init", "october.csv", "wanted.csv"]
+    run += ["--by", "R. Okafor", "--link", "iban"]  # what options answer is not asked
     done = subprocess.run(
         run, stdin=theirs, capture_output=True, text=True, timeout=120, cwd=here, check=False
     )
@@ -156,8 +157,8 @@ def test_a_terminal_is_asked(here):
         2,
         "R. Okafor",
     )
-    assert "columns.label" not in found
-    assert "linkage.keys" not in found
+    assert found["columns.label"] == ""
+    assert found["linkage.keys"] == ["iban"]
 
 
 def test_a_month_needs_a_table_and_an_amount_alone(here):

@@ -91,8 +91,8 @@ def _print_sample(run: Path, sampled: Sample) -> None:
     if rows:
         print_rows(make_table(*heads, title=title, right=(heads[0], heads[3]), boxed=True), rows)
     say_more(len(drawn.draws), f" in {CHECKS}")
-    said = draw_messages(drawn)
-    say([each for each in said if each != LOCAL_SEED] if sampled.checked else said)
+    messages = draw_messages(drawn)
+    say([each for each in messages if each != LOCAL_SEED] if sampled.checked else messages)
     if sampled.checked:  # the certificate says it
         _print_checked(run)
     elif drawn.draws:

@@ -18,7 +18,7 @@ from datamarket_gym.payout.column_roles import (
     ColumnRole,
     describe_values,
     find_roles,
-    missing_roles,
+    missing_role,
     sample_columns,
 )
 from datamarket_gym.payout.market_file import FILE, file_settings, market_toml
@@ -42,6 +42,7 @@ _CHOICES = {
     "by": "Your name, for the ledger",
 }
 _NONE = "-"
+_LABEL = "columns.label"  # an empty one is an answer: a column that is called label holds none
 
 
 @terminal.with_settings(SETTINGS | dict(settings_of(SharedSettings)), read_market=False)
@@ -70,12 +71,12 @@ def init(
     chosen = {name: role.column for name, role in roles.items() if role.column}
     values: dict[str, Any] = {**chosen, **settings}
     if asking:
-        values |= _ask(roles, values, tables["units"].names)
-    if missing := missing_roles({}, values):
-        option = SETTINGS[missing[0]].flag
+        values |= _ask(roles, settings, tables["units"].names)
+    if missing := missing_role(values):
+        option = SETTINGS[missing].flag
         columns = ", ".join(map(visible, tables["units"].names[:20]))
         raise DataMarketError(
-            f"no column of {units!r} looks like {_ASKED[missing[0]].split(':')[0].lower()!r}: name it with {option} "
+            f"no column of {units!r} looks like {_ASKED[missing].split(':')[0].lower()!r}: name it with {option} "
             f"COLUMN; there are {columns}"
         )
     for name in _ASKED.keys() & settings.keys():
@@ -88,7 +89,7 @@ def init(
         "currency": "EUR",
         "checks": 3,
         "ledger": "ledger.sqlite",
-    } | {name: value for name, value in values.items() if value not in (None, "")}
+    } | {name: value for name, value in values.items() if value not in (None, "") or name == _LABEL}
     if isinstance(values.get("linkage.keys"), str):
         values["linkage.keys"] = [values["linkage.keys"]]
     payout_spec({"amount": "1", **values})  # refuses what is no setting, before anything is written
@@ -110,29 +111,29 @@ def init(
     say(f"datamarket pay {units} --amount 10000 --dry-run", indent=2)
 
 
-def _ask(roles: dict[str, ColumnRole], values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Ask for each column and choice; Enter takes what is suggested, and a dash none."""
+def _ask(
+    roles: dict[str, ColumnRole], settings: dict[str, Any], names: tuple[str, ...]
+) -> dict[str, Any]:
+    """Ask for what no option has answered; Enter takes what is suggested, and a dash none."""
     say(
         f"Enter takes the suggestion, {_NONE} takes none. Columns: {', '.join(map(visible, names[:40]))}"
     )
     answers: dict[str, Any] = {}
     for name, question in _ASKED.items():
         role = roles.get(name, ColumnRole(None))
-        if (
-            values.get(name) is None
-            and not role.others
-            and name in ("columns.features", "columns.image")
-        ):
+        is_rare = name in ("columns.features", "columns.image")
+        if name in settings or (is_rare and role.column is None and not role.others):
             continue
         while True:
-            answer = typer.prompt(question, default=values.get(name) or _NONE).strip()
+            answer = typer.prompt(question, default=role.column or _NONE).strip()
             answers[name] = "" if answer == _NONE else answer
             if not answers[name] or _is_column(answers[name], names):
                 break
             say(f"There is no column {answer!r}.", terminal.WARNING)
     defaults = {"learner": "recommended", "currency": "EUR", "checks": 3, "by": ""}
     for name, question in _CHOICES.items():
-        answers[name] = typer.prompt(question, default=values.get(name, defaults[name]))
+        if name not in settings:
+            answers[name] = typer.prompt(question, default=defaults[name])
     return answers
 
 

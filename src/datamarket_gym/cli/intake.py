@@ -137,12 +137,12 @@ def import_(
     source = "a query" if is_query(path) else Path(path).name
     done = enter_export(log, export, source, by)
     submitters = counted(len(done.entries), "submitter")
-    said = f"{counted(done.units, 'unit')} of {submitters} entered, as the operator's export"
+    summary = f"{counted(done.units, 'unit')} of {submitters} entered, as the operator's export"
     if done.known:
-        said += f"; {done.known:,} were entered before, and nothing changes"
+        summary += f"; {done.known:,} were entered before, and nothing changes"
     if done.received:
-        said += f"; {done.received:,} were received by the log's own clock before, whose times stand"
-    say(f"{said}.")
+        summary += f"; {done.received:,} were received by the log's own clock before, whose times stand"
+    say(f"{summary}.")
 
 
 @intake.command("check")

@@ -130,9 +130,9 @@ def _from_market(name: str) -> Callable[[str | None], str | None]:
 
 def chosen_ledger(typed: str | None = None) -> str:
     """Return the ledger that is typed, else that of market.toml, else the one in this folder."""
-    found = market_settings().get("ledger") if typed is None else typed
-    if found is not None:
-        return str(found)
+    ledger = market_settings().get("ledger") if typed is None else typed
+    if ledger is not None:
+        return str(ledger)
     if Path(_LEDGER).exists():
         return _LEDGER
     raise typer.BadParameter(

@@ -1,4 +1,4 @@
-"""What the columns of two tables are for: the guesses of ``datamarket init``, by their names and first rows."""
+"""Roles of the columns of two tables: the guesses of ``datamarket init``, by their names and first rows."""
 
 from __future__ import annotations
 
@@ -227,9 +227,9 @@ def _short(text: str) -> str:
     return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 
-def missing_roles(roles: Mapping[str, ColumnRole], given: Mapping[str, Any]) -> Sequence[str]:
-    """Return the settings without which no run can be made: who is paid, and what for."""
-    chosen = {name for name, role in roles.items() if role.column} | {n for n, v in given.items() if v}
-    content = {"columns.features", "columns.text", "columns.image", "files.features"}
-    missing = [] if "columns.identity" in chosen else ["columns.identity"]
-    return [*missing, *([] if content & chosen else ["columns.text"])]
+def missing_role(settings: Mapping[str, Any]) -> str | None:
+    """Return the setting that no run can do without and that is not there: who is paid, or what for."""
+    if not settings.get("columns.identity"):
+        return "columns.identity"
+    content = ("columns.features", "columns.text", "columns.image", "files.features")
+    return None if any(settings.get(name) for name in content) else "columns.text"

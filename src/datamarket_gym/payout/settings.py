@@ -456,7 +456,7 @@ class PayOptions(Document):
 
 
 class PayerSettings(Document):
-    """Who pays, and where the bank accounts of the payees are."""
+    """Settings of the payer, and of the bank accounts of the payees."""
 
     accounts: Path | None = _payer(
         "Table of the payees' bank accounts: payee, name, iban (or account with bic or clearing); optionally country "
@@ -473,7 +473,7 @@ class PayerSettings(Document):
 
 
 class SharedSettings(PayerSettings):
-    """What commands after `pay` take from market.toml."""
+    """Settings of the commands after `pay` in market.toml."""
 
     by: str | None = BY_OPTION
     contact: str | None = CONTACT_OPTION

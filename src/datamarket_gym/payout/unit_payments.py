@@ -244,7 +244,7 @@ class UnitRows:
 
     @cached_property
     def shared_words(self) -> dict[tuple[str, str], str]:
-        """What a unit and the earlier one that it matches have in common, where words decided it."""
+        """Words that a unit shares with the earlier one that it matches."""
         found = (_unit_payment(row) for rows in self._rows.values() for row in rows if row[_WORDS])
         return {(row.unit, row.matched_to): row.shared_words for row in found}
 

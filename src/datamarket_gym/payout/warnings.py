@@ -356,21 +356,28 @@ def _odd_lengths(inputs: Inputs, spec: PayoutSpec) -> Warnings:
     odd = np.flatnonzero((ours < low / ODD) | (ours > high * ODD))
     if len(odd) <= (FEW + 2 / (len(theirs) + 1)) * len(ours):
         return
-    owners, count = np.unique(inputs.owner[odd], return_counts=True)
+    medians = _list_medians(inputs, odd, ours[odd], "unit", "{:.3g} long")
     yield UnresolvedWarning.of(
         "odd_lengths",
-        f"{counted(len(odd), 'unit')} of {_identities(len(owners))} are shorter or longer than all validation rows "
+        f"{counted(len(odd), 'unit')} of {_identities(len(medians))} are shorter or longer than all validation rows "
         f"({low:.3g} to {high:.3g})",
         "Nearest neighbours go by distance, so a shortened vector comes nearer to every validation row and is paid for "
         "it; evidence goes by direction and sees nothing. Embed what was submitted yourself (--text, --images), or "
         "bring these units to the length of the others, and pay again.",
-        [
-            f"“{visible(inputs.identities[owners[i]])}”: {counted(int(count[i]), 'unit')}, in the median "
-            f"{np.median(ours[odd][inputs.owner[odd] == owners[i]]):.3g} long"
-            for i in np.lexsort((owners, -count))
-        ],
+        medians,
         len(odd),
     )
+
+
+def _list_medians(inputs: Inputs, units: Codes, sizes: Values, what: str, form: str) -> list[str]:
+    """List the identities of some units, those of most first, with the median of the units' sizes."""
+    owner = inputs.owner[units]
+    owners, count = np.unique(owner, return_counts=True)
+    return [
+        f"“{visible(inputs.identities[owners[i]])}”: {counted(int(count[i]), what)}, in the median "
+        + form.format(np.median(sizes[owner == owners[i]]))
+        for i in np.lexsort((owners, -count))
+    ]
 
 
 def _norms(rows: Features) -> Values:
@@ -728,19 +735,15 @@ def _short_texts(results: Results) -> Warnings:
     short = np.flatnonzero(words * ODD < shortest)
     if len(short) <= (FEW + 2 / (len(theirs) + 1)) * len(words):
         return
-    owners, count = np.unique(inputs.owner[short], return_counts=True)
+    medians = _list_medians(inputs, short, words[short], "text", "{:.0f} words")
     yield UnresolvedWarning.of(
         "short_texts",
-        f"{counted(len(short), 'text')} of {_identities(len(owners))} are shorter than all validation texts "
+        f"{counted(len(short), 'text')} of {_identities(len(medians))} are shorter than all validation texts "
         f"({shortest:,} words)",
         "Each counts like a whole one: who cuts a text into ten is paid ten times. Copies of so few words are not "
         "recognised, and spot checks find pieces of one's own text genuine. Leave out what is no unit by your terms, "
         "and pay again.",
-        [
-            f"“{visible(inputs.identities[owners[i]])}”: {counted(int(count[i]), 'text')}, in the median "
-            f"{np.median(words[short][inputs.owner[short] == owners[i]]):.0f} words"
-            for i in np.lexsort((owners, -count))
-        ],
+        medians,
         len(short),
     )
 

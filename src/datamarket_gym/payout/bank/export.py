@@ -348,7 +348,7 @@ def _order_warnings(order: PaymentOrder, message: bool) -> Iterator[str]:
 
 
 class ExportRequest(PayerSettings):
-    """What is exported and how: the options of ``datamarket export``."""
+    """Options of ``datamarket export``: the payer, the accounts and the file."""
 
     out: Path = option("File to write.", ...)
     run: str | None = option("Pay the payees of this run alone: its folder, or its id in ledger show.")

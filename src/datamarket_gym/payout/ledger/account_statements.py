@@ -211,13 +211,13 @@ def account_statement(
     own = [entry for entry in accounts.entries if entry.payee == payee]
     moves = [entry for entry in own if entry.kind in EFFECTS]
     currencies = sorted({entry.currency for entry in moves} | {run.currency for run in approved})
-    each = [_account(accounts, payee, code, moves, within, first, last) for code in currencies]
+    by_currency = [_account(accounts, payee, code, moves, within, first, last) for code in currencies]
     held = accounts.holds.get(payee, "")
     return AccountStatement(
         payee=payee,
         since=since,
         until=until,
-        accounts=tuple(each),
+        accounts=tuple(by_currency),
         drafts=tuple(drafts),
         events=tuple(
             StatementEvent(entry, words)
@@ -226,7 +226,7 @@ def account_statement(
         ),
         disputes=tuple(d for d in accounts.disputes.by_number.values() if payee in (d.payee, d.against)),
         held=held,
-        notes=tuple(_notes(held, each, approved, drafts, own)),
+        notes=tuple(_notes(held, by_currency, approved, drafts, own)),
         number=accounts.number,
         tip=accounts.tip,
         at=accounts.at,

@@ -31,7 +31,7 @@ _LONGEST = 4000  # characters of a text
 
 
 class DisputeRequest(Document):
-    """What a payee of a run disputes."""
+    """Request of a payee to dispute a run, or units of it."""
 
     payee: str = option("Who disputes the run: a payee of it.", ...)
     about: str = option("What is wrong, in the payee's words.", ...)
@@ -42,7 +42,7 @@ class DisputeRequest(Document):
 
 
 class Effects(Document):
-    """What follows from an upheld dispute."""
+    """Consequences of an upheld dispute."""
 
     correction: str = option("Owe the payee this much more, in the run's currency.", "")
     taken_from: str = option(
@@ -380,9 +380,11 @@ def earnings_messages(accounts: Accounts, run: Path, units: Sequence[str]) -> li
     for unit in units:
         if (row := own.get(unit)) is None:
             continue
-        said = f"{visible(unit)} of {visible(row.payee)} earned {money.code} {money.shown(row.amount)}"
+        earnings = (
+            f"{visible(unit)} of {visible(row.payee)} earned {money.code} {money.shown(row.amount)}"
+        )
         if not row.amount:
-            said = f"{visible(unit)} of {visible(row.payee)} earned nothing: {row.reason}"
+            earnings = f"{visible(unit)} of {visible(row.payee)} earned nothing: {row.reason}"
             cluster = [each for each in rows if row.cluster and each.cluster == row.cluster]
             earned = [
                 (draft[unit].amount, "in the draft before the checks it earned")
@@ -394,12 +396,14 @@ def earnings_messages(accounts: Accounts, run: Path, units: Sequence[str]) -> li
                     sum(each.amount for each in cluster),
                     f"in the place of {visible(other.unit)} of {visible(other.payee)} it would have earned",
                 )]  # fmt: skip
-            said += "".join(f"; {place} {money.code} {money.shown(minor)}" for minor, place in earned)
+            earnings += "".join(
+                f"; {place} {money.code} {money.shown(minor)}" for minor, place in earned
+            )
             if drafts and row.reason in (FALSE, FAILED):
                 lost = sum(_earned(draft.values(), row.payee) for draft in drafts)
                 lost -= _earned(rows, row.payee)
-                said += f"; all that its payee forfeited is {money.code} {money.shown(lost)}"
-        messages.append(said)
+                earnings += f"; all that its payee forfeited is {money.code} {money.shown(lost)}"
+        messages.append(earnings)
     return messages
 
 

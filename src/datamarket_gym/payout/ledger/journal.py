@@ -123,8 +123,8 @@ def _require_as_accounts(accounts: Accounts, balance: Counter[tuple[str, str]]) 
         for (payee, code), amount in place.items():
             account = name if name == "Assets:Bank" else f"{name}:{account_name(payee)}"
             due[account, code] -= amount
-    found = {key: amount for key, amount in balance.items() if key[0].startswith(_PLACES)}
-    if {key: amount for key, amount in due.items() if amount} != {k: v for k, v in found.items() if v}:
+    entered = {key: amount for key, amount in balance.items() if key[0].startswith(_PLACES)}
+    if {key: amount for key, amount in due.items() if amount} != {k: v for k, v in entered.items() if v}:
         raise LedgerError(
             "the journal does not come to what the ledger says; run: datamarket verify LEDGER"
         )
